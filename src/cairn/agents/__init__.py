@@ -1,0 +1,42 @@
+"""One algorithm, one file. This table names them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cairn.agents.a2c import A2C, A2CConfig
+from cairn.agents.dqn import DQN, DQNConfig
+from cairn.agents.ppo import PPO, PPOConfig
+from cairn.agents.reinforce import Reinforce, ReinforceConfig
+from cairn.agents.sac import SAC, SACConfig
+from cairn.agents.td3 import TD3, TD3Config
+from cairn.core.errors import CairnError, closest
+from cairn.core.types import Spec
+
+AgentConfig = A2CConfig | DQNConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
+
+AGENTS: dict[str, tuple[type[Any], type[Any]]] = {
+    "a2c": (A2CConfig, A2C),
+    "dqn": (DQNConfig, DQN),
+    "ppo": (PPOConfig, PPO),
+    "reinforce": (ReinforceConfig, Reinforce),
+    "sac": (SACConfig, SAC),
+    "td3": (TD3Config, TD3),
+}
+
+
+def config_type(name: str) -> type[Any]:
+    """'sac' -> SACConfig."""
+    if name not in AGENTS:
+        raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(AGENTS)}.{closest(name, AGENTS)}")
+    return AGENTS[name][0]
+
+
+def agent_name(cfg: AgentConfig) -> str:
+    """SACConfig() -> 'sac'."""
+    return next(name for name, (config, _) in AGENTS.items() if isinstance(cfg, config))
+
+
+def build(cfg: AgentConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
+    """The agent that a config describes."""
+    return AGENTS[agent_name(cfg)][1](cfg, spec, seed=seed, device=device)

@@ -1,0 +1,46 @@
+"""What the loops ask of an agent. A Protocol: agents inherit nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from cairn.core.types import Rollout, Spec, Transition
+from cairn.nets.state import Part
+
+Metrics = dict[str, Tensor]
+
+
+class Agent(Protocol):
+    """`act`, and the parts that make up its state. `progress` is the share of the run that is done, set by the loop."""
+
+    spec: Spec
+    progress: float
+
+    @property
+    def cfg(self) -> Any: ...
+    @property
+    def policy_parts(self) -> Mapping[str, Part]:
+        """What acting and judging need: networks and normalisers. This is what a saved policy holds."""
+
+    @property
+    def training_parts(self) -> Mapping[str, Part]:
+        """What going on with training needs besides: optimisers, generators."""
+
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor: ...
+
+
+class OnPolicy(Agent, Protocol):
+    """Learns from rollouts of its own. `horizon` is the steps of each environment in one; 0 means whole episodes."""
+
+    @property
+    def horizon(self) -> int: ...
+    def update(self, rollout: Rollout) -> Metrics: ...
+
+
+class OffPolicy(Agent, Protocol):
+    """Learns from replayed transitions; cfg has capacity, batch_size, learning_starts, updates_per_step, gamma, n_step."""
+
+    def update(self, batch: Transition) -> Metrics: ...

@@ -1,0 +1,84 @@
+"""Deep Q-learning (Mnih et al. 2015) with double estimation (van Hasselt et al. 2016) and n-step returns."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cairn.agents.base import Metrics
+from cairn.core.checks import Count, Natural, Positive, Unit, Widths, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import huber_td
+from cairn.core.schedules import Rate, Share, constant, linear
+from cairn.core.types import Discrete, Spec, Transition
+from cairn.nets.mlp import MLP
+from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.state import Parts
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    hidden: Widths = (256, 256)  # units of each layer of Q
+    lr: Rate = constant(1e-3)
+    gamma: Unit = 0.99  # γ
+    batch_size: Count = 64
+    capacity: Count = 100_000  # transitions kept
+    learning_starts: Natural = 1_000  # steps of random actions first
+    updates_per_step: Positive = 0.5  # gradient steps per environment step
+    n_step: Count = 1  # n
+    double: bool = True  # choose with Q, judge with the target
+    epsilon: Share = linear(1.0, 0.05, 0.2)  # ε
+    tau: Unit = 1.0  # τ: share of Q taken over at each target update
+    target_every: Count = 250  # updates between target updates
+    max_norm: Positive = 10.0  # gradient norm
+
+
+class DQN:
+    """Q(s, ·) by regression on y = r + γⁿ Q'(s', argmax Q(s', ·)); acts greedily but for a share ε of coins."""
+
+    def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        if not isinstance(spec.action, Discrete):
+            raise CairnError("DQN acts in discrete action spaces only; use sac, td3 or ppo for this task.")
+        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.actions = spec.action.n
+        torch.manual_seed(seed)
+        self.q = MLP(math.prod(spec.obs_shape), cfg.hidden, self.actions).to(device)
+        self.target = copy.deepcopy(self.q)
+        self.opt = Optimizer(self.q, lr=cfg.lr(0), max_norm=cfg.max_norm)
+        self.target_flat = Flat(self.target)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.updates = torch.zeros((), dtype=torch.int64)
+        self.policy_parts: Parts = {"q": self.q, "target": self.target}
+        self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
+        greedy = self.q(obs.flatten(1)).argmax(-1)
+        if not explore:
+            return greedy
+        coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
+        dice = torch.randint(self.actions, (len(obs),), generator=self.generator, device=obs.device)
+        return torch.where(coin < self.cfg.epsilon(self.progress), dice, greedy)
+
+    @torch.no_grad()
+    def td_target(self, batch: Transition) -> Tensor:
+        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B]."""
+        judged = self.target(batch.next_obs)
+        chosen = self.q(batch.next_obs) if self.cfg.double else judged
+        best = chosen.argmax(-1, keepdim=True)
+        return torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
+
+    def update(self, batch: Transition) -> Metrics:
+        q = self.q(batch.obs).gather(1, batch.action[:, None])[:, 0]
+        loss = huber_td(q, self.td_target(batch))
+        self.opt.lr = self.cfg.lr(self.progress)
+        self.opt.step(loss)
+        self.updates += 1
+        if int(self.updates) % self.cfg.target_every == 0:
+            lerp_(self.target_flat, self.opt.flat, self.cfg.tau)
+        return {"train/loss": loss.detach(), "train/q_mean": q.detach()}

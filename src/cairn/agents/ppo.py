@@ -1,0 +1,127 @@
+"""Proximal policy optimisation (Schulman et al. 2017) with generalised advantages (Schulman et al. 2016).
+
+Log-probabilities and values of the rollout are computed in one large pass when it is complete, not step by step while it
+is collected: acting runs only what acting needs. Observation statistics stand still within an iteration, so the policy
+that is improved is the policy that acted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cairn.agents.base import Metrics
+from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.losses import clipped_surrogate, clipped_value
+from cairn.core.returns import gae
+from cairn.core.schedules import Rate, constant
+from cairn.core.types import Rollout, Spec
+from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.mlp import Activation
+from cairn.nets.normalizer import ReturnScale
+from cairn.nets.optim import Optimizer
+from cairn.nets.state import Parts
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    hidden: Widths = (64, 64)
+    activation: Activation = "tanh"
+    lr: Rate = constant(3e-4)
+    horizon: Count = 2048  # T: steps of each environment in a rollout
+    epochs: Count = 10  # K
+    batch_size: Count = 64  # M
+    gamma: Unit = 0.99  # γ
+    lam: Unit = 0.95  # λ
+    clip: Rate = constant(0.2)  # ε
+    value_clip: Positive | None = None  # None: no clipping of the value's change
+    value_weight: NonNegative = 0.5  # c₁
+    entropy_weight: Rate = constant(0.0)  # c₂
+    target_kl: Positive | None = None  # leave the epochs when KL(old ‖ new) is past 1.5 times this
+    max_norm: Positive = 0.5
+    log_std: float = 0.0  # log σ at the start, continuous actions
+    normalise_obs: bool = False
+    normalise_reward: bool = False  # by the standard deviation of the discounted return
+
+
+class PPO:
+    """Improves -L = E min(ρA, clip(ρ)A) - c₁(V - R)² + c₂H over a few epochs of each rollout."""
+
+    def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.horizon = cfg.horizon
+        torch.manual_seed(seed)
+        self.net = ActorCritic(
+            spec, cfg.hidden, activation=cfg.activation, log_std=cfg.log_std, normalise=cfg.normalise_obs
+        ).to(device)
+        self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
+        self.returns = ReturnScale(cfg.gamma).to(device)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.policy_parts: Parts = {"net": self.net}
+        self.training_parts: Parts = {"opt": self.opt, "returns": self.returns, "generator": self.generator}
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        policy = self.net.policy(self.net.normalise(obs))
+        return policy.sample(self.generator) if explore else policy.mode()
+
+    @torch.no_grad()
+    def prepare(self, rollout: Rollout) -> list[Tensor]:
+        """The rollout as a flat set [B, ...] of (obs, action, log π_old, A, V_old, R), valid steps only."""
+        obs = self.net.normalise(rollout.obs)
+        reward = self.returns(rollout) if self.cfg.normalise_reward else rollout.reward
+        value, next_value = self.net.values(rollout, obs)
+        advantage = gae(
+            reward,
+            value,
+            next_value,
+            rollout.terminated,
+            rollout.truncated,
+            gamma=self.cfg.gamma,
+            lam=self.cfg.lam,
+        )
+        log_prob = self.net.policy(obs.flatten(0, 1)).log_prob(rollout.action.flatten(0, 1)).view_as(value)
+        fields = (obs, rollout.action, log_prob, advantage, value, advantage + value)
+        return [x[rollout.valid] for x in fields]
+
+    def loss(self, batch: list[Tensor]) -> tuple[Tensor, Metrics]:
+        obs, action, old_log_prob, advantage, old_value, target = batch
+        policy, value = self.net(obs)
+        log_ratio = policy.log_prob(action) - old_log_prob
+        ratio = log_ratio.exp()
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        policy_loss = clipped_surrogate(ratio, advantage, self.cfg.clip(self.progress))
+        if self.cfg.value_clip is None:
+            value_loss = 0.5 * (value - target).square().mean()
+        else:
+            value_loss = clipped_value(value, old_value, target, self.cfg.value_clip)
+        entropy = policy.entropy().mean()
+        loss = policy_loss + 2 * self.cfg.value_weight * value_loss
+        loss = loss - self.cfg.entropy_weight(self.progress) * entropy
+        with torch.no_grad():
+            kl = (ratio - 1 - log_ratio).mean()  # Schulman's estimate: unbiased and never negative
+        return loss, {
+            "train/policy_gradient_loss": policy_loss.detach(),
+            "train/value_loss": value_loss.detach(),
+            "train/entropy": entropy.detach(),
+            "train/approx_kl": kl,
+        }
+
+    def update(self, rollout: Rollout) -> Metrics:
+        fields = self.prepare(rollout)
+        self.opt.lr = self.cfg.lr(self.progress)
+        count = len(fields[0])
+        metrics: Metrics = {}
+        for _ in range(self.cfg.epochs):
+            order = torch.randperm(count, generator=self.generator, device=fields[0].device)
+            shuffled = [x[order] for x in fields]
+            for start in range(0, count - self.cfg.batch_size // 2, self.cfg.batch_size):
+                loss, metrics = self.loss([x[start : start + self.cfg.batch_size] for x in shuffled])
+                self.opt.step(loss)
+            if self.cfg.target_kl is not None and metrics["train/approx_kl"] > 1.5 * self.cfg.target_kl:
+                break
+        if self.net.normalizer is not None:
+            self.net.normalizer.update(rollout.obs[rollout.valid])
+        return metrics

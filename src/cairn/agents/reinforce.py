@@ -1,0 +1,92 @@
+"""REINFORCE (Williams 1992): whole episodes, reward-to-go, a baseline of choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cairn.agents.base import Metrics
+from cairn.core.checks import NonNegative, Positive, Unit, Widths, validated
+from cairn.core.losses import policy_gradient
+from cairn.core.returns import discounted
+from cairn.core.schedules import Rate, constant
+from cairn.core.types import Rollout, Spec
+from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.mlp import Activation
+from cairn.nets.optim import Optimizer
+from cairn.nets.state import Parts
+
+
+@dataclass(frozen=True)
+class ReinforceConfig:
+    hidden: Widths = (64, 64)
+    activation: Activation = "tanh"
+    lr: Rate = constant(1e-3)
+    gamma: Unit = 0.99  # γ
+    baseline: Literal["none", "mean", "value"] = "value"  # b(s): nothing, the batch's mean return, a learned V(s)
+    normalise_advantage: bool = True
+    value_weight: NonNegative = 0.5
+    entropy_weight: Rate = constant(0.0)
+    max_norm: Positive = 0.5
+    log_std: float = 0.0
+    normalise_obs: bool = False
+
+
+class Reinforce:
+    """∇ log π(aₜ|sₜ)(Gₜ - b(sₜ)), one step for each batch of episodes, one episode an environment.
+
+    Where V is learned an episode cut by its time limit bootstraps from it; without V its return ends there.
+    """
+
+    horizon = 0  # whole episodes
+
+    def __init__(self, cfg: ReinforceConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        torch.manual_seed(seed)
+        self.net = ActorCritic(
+            spec, cfg.hidden, activation=cfg.activation, log_std=cfg.log_std, normalise=cfg.normalise_obs
+        ).to(device)
+        self.opt = Optimizer(self.net, lr=cfg.lr(0), max_norm=cfg.max_norm)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.policy_parts: Parts = {"net": self.net}
+        self.training_parts: Parts = {"opt": self.opt, "generator": self.generator}
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        policy = self.net.policy(self.net.normalise(obs))
+        return policy.sample(self.generator) if explore else policy.mode()
+
+    @torch.no_grad()
+    def reward_to_go(self, rollout: Rollout, obs: Tensor) -> Tensor:
+        """Gₜ [T, N]."""
+        last_value = torch.zeros_like(rollout.reward)
+        if self.cfg.baseline == "value":
+            last_value = self.net.values(rollout, obs)[1]
+        ends = rollout.terminated, rollout.truncated
+        return discounted(rollout.reward, *ends, last_value, gamma=self.cfg.gamma)
+
+    def update(self, rollout: Rollout) -> Metrics:
+        obs = self.net.normalise(rollout.obs)
+        target = self.reward_to_go(rollout, obs)[rollout.valid]
+        policy, value = self.net(obs[rollout.valid])
+        baseline = {"none": torch.zeros_like(target), "mean": target.mean(), "value": value.detach()}
+        advantage = target - baseline[self.cfg.baseline]
+        if self.cfg.normalise_advantage:
+            advantage = advantage / (advantage.std() + 1e-8)
+        policy_loss = policy_gradient(policy.log_prob(rollout.action[rollout.valid]), advantage)
+        value_loss = (value - target).square().mean() if self.cfg.baseline == "value" else torch.zeros(())
+        entropy = policy.entropy().mean()
+        loss = policy_loss + self.cfg.value_weight * value_loss
+        loss = loss - self.cfg.entropy_weight(self.progress) * entropy
+        self.opt.lr = self.cfg.lr(self.progress)
+        self.opt.step(loss)
+        if self.net.normalizer is not None:
+            self.net.normalizer.update(rollout.obs[rollout.valid])
+        return {
+            "train/policy_loss": policy_loss.detach(),
+            "train/value_loss": value_loss.detach(),
+            "train/entropy": entropy.detach(),
+        }

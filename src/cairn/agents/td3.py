@@ -1,0 +1,107 @@
+"""Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018)."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cairn.agents.base import Metrics
+from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import twin_q
+from cairn.core.schedules import Rate, constant
+from cairn.core.types import Box, Spec, Transition
+from cairn.nets.mlp import MLP, Ensemble
+from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.state import Parts
+
+
+@dataclass(frozen=True)
+class TD3Config:
+    hidden: Widths = (256, 256)
+    lr: Rate = constant(1e-3)
+    gamma: Unit = 0.99  # γ
+    tau: Unit = 0.005  # τ: how fast the targets follow
+    batch_size: Count = 256
+    capacity: Count = 1_000_000
+    learning_starts: Natural = 1_000  # steps of random actions first
+    updates_per_step: Positive = 1.0
+    n_step: Count = 1
+    noise: NonNegative = 0.1  # σ of exploration
+    target_noise: NonNegative = 0.2  # σ̃ of target smoothing
+    noise_clip: NonNegative = 0.5  # c
+    policy_delay: Count = 2  # d: critic updates per actor update
+
+
+class TD3:
+    """A deterministic actor in [-1, 1]; targets smoothed by clipped noise and taken from the lesser of two critics."""
+
+    def __init__(self, cfg: TD3Config, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        if not isinstance(spec.action, Box):
+            raise CairnError("TD3 acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
+        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        obs, dim = math.prod(spec.obs_shape), spec.action.dim
+        torch.manual_seed(seed)
+        self.actor = MLP(obs, cfg.hidden, dim).to(device)
+        self.critic = Ensemble(2, obs + dim, cfg.hidden, 1).to(device)
+        self.target_actor, self.target_critic = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
+        self.actor_opt = Optimizer(self.actor, lr=cfg.lr(0))
+        self.critic_opt = Optimizer(self.critic, lr=cfg.lr(0))
+        self.target_actor_flat, self.target_critic_flat = Flat(self.target_actor), Flat(self.target_critic)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.updates = torch.zeros((), dtype=torch.int64)
+        self.policy_parts: Parts = {
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_actor": self.target_actor,
+            "target_critic": self.target_critic,
+        }
+        self.training_parts: Parts = {
+            "actor_opt": self.actor_opt,
+            "critic_opt": self.critic_opt,
+            "generator": self.generator,
+            "updates": self.updates,
+        }
+
+    def pi(self, actor: MLP, obs: Tensor) -> Tensor:
+        out: Tensor = actor(obs.flatten(1)).tanh()
+        return out
+
+    def q(self, critic: Ensemble, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
+        """[2, B]"""
+        out: Tensor = critic(torch.cat([obs.flatten(1), action], 1), frozen)[..., 0]
+        return out
+
+    def _noise(self, like: Tensor, sigma: float) -> Tensor:
+        return sigma * torch.empty_like(like).normal_(generator=self.generator)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        action = self.pi(self.actor, obs)
+        return (action + self._noise(action, self.cfg.noise)).clamp(-1, 1) if explore else action
+
+    @torch.no_grad()
+    def smoothed_target(self, batch: Transition) -> Tensor:
+        """y = R + γᵏ(1 - term) min Q'(s', clip(π'(s') + clip(ε, ±c), ±1)), ε ~ N(0, σ̃); [B]."""
+        action = self.pi(self.target_actor, batch.next_obs)
+        noise = self._noise(action, self.cfg.target_noise).clamp(-self.cfg.noise_clip, self.cfg.noise_clip)
+        q = self.q(self.target_critic, batch.next_obs, (action + noise).clamp(-1, 1))
+        return torch.addcmul(batch.reward, batch.discount, q.amin(0))
+
+    def update(self, batch: Transition) -> Metrics:
+        self.actor_opt.lr = self.critic_opt.lr = self.cfg.lr(self.progress)
+        critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.smoothed_target(batch))
+        self.critic_opt.step(critic_loss)
+        metrics = {"train/critic_loss": critic_loss.detach()}
+        self.updates += 1
+        if int(self.updates) % self.cfg.policy_delay == 0:
+            actor_loss = -self.q(self.critic, batch.obs, self.pi(self.actor, batch.obs), frozen=True)[0].mean()
+            self.actor_opt.step(actor_loss)
+            lerp_(self.target_actor_flat, self.actor_opt.flat, self.cfg.tau)
+            lerp_(self.target_critic_flat, self.critic_opt.flat, self.cfg.tau)
+            metrics["train/actor_loss"] = actor_loss.detach()
+        return metrics

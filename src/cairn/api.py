@@ -1,0 +1,136 @@
+"""The familiar face: `SAC(env, **config).learn(steps)`, `.predict`, `.save`, `.load`, as Stable-Baselines3's users know it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+
+from cairn.agents import agent_name, build, config_type
+from cairn.agents.base import Agent
+from cairn.core.checks import validated
+from cairn.core.errors import CairnError, closest
+from cairn.core.schedules import Schedule, constant
+from cairn.core.seeding import derive
+from cairn.core.types import Array
+from cairn.envs.make import Task
+from cairn.recipes import find
+from cairn.train.checkpoint import load_policy, save_policy
+from cairn.train.evaluate import Score, as_policy, evaluate
+from cairn.train.recipe import Recipe
+from cairn.train.trainer import Outcome
+from cairn.train.trainer import train as run_recipe
+from cairn.vector.base import spec_of
+from cairn.vector.make import make_vector
+
+
+def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any) -> Outcome:
+    """Run a recipe by name: `train("cartpole-ppo", seed=3, out="runs/mine")`. Keywords change its fields."""
+    base = find(recipe) if isinstance(recipe, str) else recipe
+    known = {f.name for f in fields(base)}
+    for name in changes:
+        if name not in known:
+            raise CairnError(f"a recipe has no field {name!r}.{closest(name, known)}")
+    return run_recipe(replace(base, **changes), None if out is None else Path(out), resume=resume)
+
+
+class Model:
+    """An agent with the task it plays. Subclasses only name the agent."""
+
+    kind: ClassVar[str] = ""
+
+    def __init__(
+        self, env: str | Task, *, seed: int = 0, envs: int = 1, device: str = "cpu", threads: int = 1, **config: Any
+    ) -> None:
+        self.task = env if isinstance(env, Task) else Task(env)
+        self.seed, self.envs, self.device, self.threads = seed, envs, device, threads
+        cls = config_type(self.kind)
+        known = {f.name: f for f in fields(cls)}
+        for name, value in config.items():
+            if name not in known:
+                raise CairnError(f"{cls.__name__} has no field {name!r}.{closest(name, known)}")
+            if isinstance(known[name].default, Schedule) and isinstance(value, (int, float)):
+                config[name] = constant(float(value))
+        self.config = validated(cls(**config), "")
+        probe = self.task()
+        self.spec, self.layout = spec_of(probe.observation_space, probe.action_space)
+        probe.close()
+        self.agent: Agent = build(self.config, self.spec, seed=derive(seed, "agent"), device=device)
+
+    def learn(self, steps: int, *, out: str | Path | None = None, resume: bool = False, **recipe: Any) -> Self:
+        """Train for `steps` environment steps. With `out` the run is logged, saved and resumable there."""
+        plan = Recipe(
+            env=self.task.id,
+            time_limit=self.task.time_limit,
+            env_args=self.task.args,
+            agent=self.config,
+            steps=steps,
+            envs=self.envs,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+            **{"eval_every": steps, "name": f"{self.kind}-{self.task.id}", **recipe},
+        )
+        run_recipe(plan, None if out is None else Path(out), resume=resume, agent=self.agent)
+        return self
+
+    def predict(self, obs: Any, deterministic: bool = False) -> tuple[Array, None]:
+        """One observation or a batch -> action(s) in the environment's own units, and None (there is no hidden state)."""
+        rows = np.asarray(self.layout(obs) if isinstance(obs, dict) else obs, self.spec.obs_dtype)
+        single = rows.shape == self.spec.obs_shape
+        if not single and rows.shape[1:] != self.spec.obs_shape:
+            raise CairnError(f"an observation of this task has shape {self.spec.obs_shape}, not {rows.shape}.")
+        batch = torch.from_numpy(rows[None] if single else rows).to(self.device)
+        action = self.agent.act(batch, explore=not deterministic).cpu().numpy()
+        out = self.spec.action.to_env(action)
+        return (out[0] if single else out), None
+
+    def evaluate(self, episodes: int = 100, seed: int = 1000) -> Score:
+        """Mean return and success over fresh seeds."""
+        envs = make_vector(self.task, min(episodes, 20), backend="sync")
+        try:
+            return evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
+        finally:
+            envs.close()
+
+    def save(self, path: str | Path) -> None:
+        """A folder of safetensors and JSON, which `load`, `cairn eval` and `cairn watch` take."""
+        save_policy(Path(path), self.agent, self.task, {"seed": self.seed})
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str = "cpu") -> Self:
+        saved = load_policy(Path(path), device=device)
+        kind = agent_name(saved.agent.cfg)
+        if kind != cls.kind:
+            raise CairnError(f"{path} holds a {kind} policy, not {cls.kind}; load it with that class.")
+        changed = {f.name: getattr(saved.agent.cfg, f.name) for f in fields(saved.agent.cfg)}
+        model = cls(saved.task, seed=int(saved.about.get("seed", 0)), device=device, **changed)
+        model.agent = saved.agent
+        return model
+
+
+class A2C(Model):
+    kind = "a2c"
+
+
+class DQN(Model):
+    kind = "dqn"
+
+
+class PPO(Model):
+    kind = "ppo"
+
+
+class Reinforce(Model):
+    kind = "reinforce"
+
+
+class SAC(Model):
+    kind = "sac"
+
+
+class TD3(Model):
+    kind = "td3"

@@ -1,0 +1,304 @@
+"""The command line: train, eval, watch, list. Generated from the typed recipes; a user's mistake is one sentence and exit 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from cairn.core.errors import CairnError, closest
+
+T = TypeVar("T")
+
+USAGE = """cairn: reinforcement learning for tasks whose reward is far away
+
+  cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER]
+  cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
+  cairn eval PATH [--episodes 100] [--seed 1000] [--json]
+  cairn watch PATH [--out video.mp4] [--episodes 1]
+  cairn list [--json]
+
+`cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
+
+
+@dataclass(frozen=True)
+class EvalArgs:
+    """Score a policy on fresh seeds."""
+
+    path: Annotated[Path, "positional"]  # a run folder, a checkpoint or a zoo entry
+    episodes: int = 100
+    seed: int = 1000  # the first episode's; the next ones count up
+    json: bool = False  # print one JSON object
+    stochastic: bool = False  # sample actions instead of taking the likeliest
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class WatchArgs:
+    """Film a policy."""
+
+    path: Annotated[Path, "positional"]
+    out: Path = Path("video.mp4")
+    episodes: int = 1
+    seed: int = 1000
+
+
+@dataclass(frozen=True)
+class ListArgs:
+    """Show the recipes."""
+
+    json: bool = False
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The `cairn` command. Exits 0, 1 (a run that failed), 2 (a mistake), 130 or 143 (stopped by a signal)."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        raise SystemExit(0 if args else 2)
+    if args[0] in ("-V", "--version"):
+        from cairn import __version__
+
+        print(f"cairn {__version__}")
+        return
+    try:
+        if args[0] not in COMMANDS:
+            raise CairnError(f"there is no command {args[0]!r}.{closest(args[0], COMMANDS)} Try cairn --help.")
+        code = COMMANDS[args[0]](args[1:])
+    except CairnError as error:
+        print(f"cairn: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    raise SystemExit(code)
+
+
+def command_train(args: list[str]) -> int:
+    from cairn.report.video import prepare_headless
+    from cairn.train.trainer import train
+
+    prepare_headless()
+    out, args = _take(args, "--out")
+    resume = "--resume" in args
+    args = [a for a in args if a != "--resume"]
+    base, rest = _base_recipe(args)
+    if resume:
+        base, folder = _stored_recipe(base, rest, out)
+        rest = _only(rest, ("--steps", "--device", "--seed"))
+    recipe = parse(type(base), rest, default=base, prog=f"cairn train {base.name}")
+    if not resume:
+        folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
+        if (folder / "config.json").exists():
+            raise CairnError(f"{folder} already holds a run; add --resume to continue it, or name another --out.")
+    outcome = train(recipe, folder, resume=resume)
+    if outcome.interrupted:
+        print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
+        return {"SIGINT": 130, "SIGTERM": 143}[outcome.interrupted]
+    speed = outcome.step / max(outcome.seconds, 1e-9)
+    print(f"{folder}: {outcome.step:,} steps in {outcome.seconds:.0f} s ({speed:,.0f}/s), last evaluation {outcome.score}.")
+    if recipe.target is not None:
+        verdict = "holds" if outcome.solved else "reached" if outcome.best >= recipe.target else "NOT reached"
+        print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.3g}).")
+    return 0
+
+
+def command_eval(args: list[str]) -> int:
+    from cairn.report.video import prepare_headless
+    from cairn.train.checkpoint import load_policy
+    from cairn.train.evaluate import as_policy, evaluate
+    from cairn.vector.make import make_vector
+
+    prepare_headless()
+    options = parse(EvalArgs, args, prog="cairn eval")
+    if options.episodes < 1:
+        raise CairnError(f"episodes is {options.episodes}; it must be at least 1.")
+    if options.seed < 0:
+        raise CairnError(f"seed is {options.seed}; it must be at least 0.")
+    saved = load_policy(options.path, device=options.device, seed=options.seed)
+    envs = make_vector(saved.task, min(options.episodes, 20), backend="sync")
+    try:
+        policy = as_policy(saved.agent, explore=options.stochastic, device=options.device)
+        score = evaluate(policy, envs, range(options.seed, options.seed + options.episodes))
+    finally:
+        envs.close()
+    if options.json:
+        body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths")}
+        print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
+    else:
+        print(f"{saved.task.id}: {score}.")
+    return 0
+
+
+def command_watch(args: list[str]) -> int:
+    from cairn.report.video import prepare_headless, record
+    from cairn.train.checkpoint import load_policy
+    from cairn.train.evaluate import as_policy
+
+    prepare_headless()
+    options = parse(WatchArgs, args, prog="cairn watch")
+    saved = load_policy(options.path)
+    returns = record(as_policy(saved.agent), saved.task, options.out, episodes=options.episodes, seed=options.seed)
+    print(f"{options.out}: {len(returns)} episodes of {saved.task.id}, returns {', '.join(f'{r:.1f}' for r in returns)}.")
+    return 0
+
+
+def command_list(args: list[str]) -> int:
+    from cairn.report.table import recipe_rows, text_table
+
+    options = parse(ListArgs, args, prog="cairn list")
+    rows = recipe_rows(Path("results"))
+    print(json.dumps(rows, indent=2) if options.json else text_table(rows))
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": command_train,
+    "eval": command_eval,
+    "watch": command_watch,
+    "list": command_list,
+}
+
+
+# -- reading options
+
+
+def parse(cls: type[T], args: list[str], *, default: T | None = None, prog: str) -> T:
+    """Options for a dataclass: an unknown one is named with its nearest neighbour, the rest is tyro's work."""
+    import tyro
+
+    known = {"--help", *_flags(default if default is not None else cls)}
+    for arg in args:
+        flag = arg.split("=")[0]
+        if flag.startswith("--") and flag.replace("_", "-") not in known:
+            raise CairnError(f"there is no option {flag}.{closest(flag, known)} `{prog} --help` shows them all.")
+    extra: dict[str, Any] = {} if default is None else {"default": default}
+    result: T = tyro.cli(
+        cls,
+        args=args,
+        prog=prog,
+        registry=_registry(),
+        config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
+        **extra,
+    )
+    return result
+
+
+def _flags(source: Any, prefix: str = "--") -> list[str]:
+    """Every option a dataclass gives rise to."""
+    out: list[str] = []
+    for f in fields(source):
+        name = prefix + f.name.replace("_", "-")
+        value = None if isinstance(source, type) else getattr(source, f.name)
+        if is_dataclass(value) and f.name == "agent":
+            out += _flags(value, f"{name}.")
+        else:
+            out += [name, prefix + "no-" + f.name.replace("_", "-")]
+    return out
+
+
+def _registry() -> Any:
+    """How tyro reads what it does not know: schedules and JSON dictionaries."""
+    import tyro
+    from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+    from cairn.core.schedules import Schedule
+    from cairn.core.schedules import parse as parse_schedule
+
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def schedules(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+        if info.type is not Schedule:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="NUMBER|linear(START,END[,SHARE])|exponential(START,END[,SHARE])",
+            instance_from_str=lambda words: parse_schedule(words[0]),
+            is_instance=lambda value: isinstance(value, Schedule),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    @registry.primitive_rule
+    def dictionaries(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+        if info.type_origin is not dict and info.type is not dict:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="JSON",
+            instance_from_str=lambda words: json.loads(words[0]),
+            is_instance=lambda value: isinstance(value, dict),
+            str_from_instance=lambda value: [json.dumps(value)],
+        )
+
+    return registry
+
+
+def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
+    """The named recipe, or one made from --env and --agent; and the options that remain."""
+    from cairn.agents import config_type
+    from cairn.recipes import RECIPES, find
+    from cairn.train.recipe import Recipe
+
+    if args and not args[0].startswith("-"):
+        return find(args[0]), args[1:]
+    env, rest = _take(args, "--env")
+    agent, rest = _take(rest, "--agent")
+    if env is None or agent is None:
+        if "--help" in args or "-h" in args:
+            print(USAGE + "\n\nrecipes: " + ", ".join(RECIPES))
+            raise SystemExit(0)
+        raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
+    cfg = config_type(agent)()
+    return Recipe(env=env, agent=cfg, steps=100_000, name=f"{agent}-{env.replace('/', '-')}"), rest
+
+
+def _take(args: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """The value of one option, and the arguments without it."""
+    for i, arg in enumerate(args):
+        if arg.startswith(f"{flag}="):
+            return arg.split("=", 1)[1], args[:i] + args[i + 1 :]
+        if arg == flag:
+            if i + 1 >= len(args):
+                raise CairnError(f"{flag} needs a value.")
+            return args[i + 1], args[:i] + args[i + 2 :]
+    return None, args
+
+
+def _only(args: list[str], allowed: Sequence[str]) -> list[str]:
+    for arg in args:
+        if arg.startswith("--") and arg.split("=")[0] not in allowed:
+            raise CairnError(f"{arg.split('=')[0]} cannot change when a run is resumed; leave it out, or start a new run.")
+    return args
+
+
+def _new_folder(root: Path, stem: str) -> Path:
+    """runs/NAME-s0, or the next free runs/NAME-s0-2, -3, ..."""
+    folder, k = root / stem, 1
+    while folder.exists():
+        k += 1
+        folder = root / f"{stem}-{k}"
+    return folder
+
+
+def _stored_recipe(base: Any, rest: list[str], out: str | None) -> tuple[Any, Path]:
+    """The recipe of the run to resume: the one in --out, or the newest of this name and seed."""
+    from cairn.train.plain import from_plain
+    from cairn.train.recipe import Recipe
+
+    seed, _ = _take(rest, "--seed")
+    stem = f"{base.name}-s{base.seed if seed is None else seed}"
+    if out is not None:
+        folder = Path(out)
+    else:
+        found = [p for p in Path("runs").glob(f"{stem}*") if p.name == stem or p.name[len(stem) :][:1] == "-"]
+        if not found:
+            raise CairnError(f"there is no run of {base.name} to resume under runs/ ({stem}); start it without --resume.")
+        folder = max(found, key=lambda p: p.stat().st_mtime)
+    path = folder / "config.json"
+    if not path.exists():
+        raise CairnError(f"{folder} holds no run to resume (no config.json).")
+    try:
+        return from_plain(Recipe, json.loads(path.read_text())), folder
+    except ValueError as error:
+        raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error

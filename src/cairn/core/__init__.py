@@ -1,0 +1,1 @@
+"""Pure functions and plain data. Imports only torch and numpy."""

@@ -1,0 +1,71 @@
+"""Ranges written into types, so that a config states what it accepts and one function enforces it.
+
+    gamma: Unit = 0.99
+
+is a float for the type checker and a number in [0, 1] for `validated`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from cairn.core.errors import CairnError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Range:
+    """low ≤ value ≤ high, or low < value where `open_low`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+
+    def admits(self, value: float) -> bool:
+        above = value > self.low if self.open_low else value >= self.low
+        return above and value <= self.high  # NaN fails both
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"greater than {self.low:g}" if self.open_low else f"at least {self.low:g}"
+        return f"between {self.low:g} and {self.high:g}"
+
+
+Unit = Annotated[float, Range(0, 1)]
+Positive = Annotated[float, Range(0, open_low=True)]
+NonNegative = Annotated[float, Range(0)]
+Count = Annotated[int, Range(1)]
+Natural = Annotated[int, Range(0)]
+Widths = Annotated[tuple[int, ...], Range(1)]
+
+
+@lru_cache(maxsize=None)
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+def _ranges(hint: Any) -> list[Range]:
+    """The ranges a hint carries, looking through unions such as `Count | None`."""
+    if get_origin(hint) is Annotated:
+        return [m for m in hint.__metadata__ if isinstance(m, Range)]
+    return [r for arg in get_args(hint) for r in _ranges(arg)]
+
+
+def validated(config: T, prefix: str = "") -> T:
+    """The same config, or a CairnError naming the first field out of its range."""
+    for f in fields(config):  # type: ignore[arg-type]
+        value = getattr(config, f.name)
+        name = f"{prefix}{f.name}"
+        if is_dataclass(value) and not isinstance(value, type):
+            validated(value, f"{name}.")
+        for allowed in _ranges(_hints(type(config))[f.name]):
+            items = getattr(value, "bounds", value)  # a schedule is checked at both ends
+            items = items if isinstance(items, (tuple, list)) else [items]
+            for item in items:
+                if isinstance(item, (int, float)) and not allowed.admits(item):
+                    raise CairnError(f"{name} is {item:g}; it must be {allowed}.")
+    return config

@@ -1,0 +1,159 @@
+"""The plain data that walks through the house. Frozen; shapes in the docstrings; numpy until a tensor is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:  # environment workers import this file, and must not pay for torch
+    from torch import Tensor
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """Actions 0..n-1 inside Cairn; `start` is added at the environment's door."""
+
+    n: int
+    start: int = 0
+
+    def to_env(self, action: Array) -> Array:
+        return action + self.start if self.start else action
+
+    def from_env(self, action: Array) -> Array:
+        return np.asarray(action) - self.start
+
+
+@dataclass(frozen=True)
+class Box:
+    """Real actions of `shape`. Inside Cairn they are flat [N, dim] and, where bounds are finite, scaled to [-1, 1]."""
+
+    shape: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def dim(self) -> int:
+        return len(self.low)
+
+    @property
+    def bounded(self) -> bool:
+        return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+
+    def to_env(self, action: Array) -> Array:
+        """[N, dim] in Cairn's units -> [N, *shape] in the environment's, clipped to its bounds."""
+        if self.bounded:
+            low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
+            action = low + (np.clip(action, -1.0, 1.0) + 1.0) * (0.5 * (high - low))
+        return action.astype(np.float32, copy=False).reshape(-1, *self.shape)
+
+    def from_env(self, action: Array) -> Array:
+        """[N, *shape] in the environment's units -> [N, dim] in Cairn's."""
+        flat = np.asarray(action, np.float32).reshape(-1, self.dim)
+        if not self.bounded:
+            return flat
+        low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
+        return 2.0 * (flat - low) / (high - low) - 1.0
+
+
+ActionSpec = Discrete | Box
+
+
+@dataclass(frozen=True)
+class GoalSpec:
+    """How a goal task's flat observation is laid out: [observation | achieved | desired]."""
+
+    observation: int
+    goal: int
+
+    @property
+    def achieved(self) -> slice:
+        return slice(self.observation, self.observation + self.goal)
+
+    @property
+    def desired(self) -> slice:
+        return slice(self.observation + self.goal, self.observation + 2 * self.goal)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an agent knows of a task: the shapes it sees and the actions it may take."""
+
+    obs_shape: tuple[int, ...]
+    obs_dtype: str
+    action: ActionSpec
+    goal: GoalSpec | None = None
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        return () if isinstance(self.action, Discrete) else (self.action.dim,)
+
+    @property
+    def action_dtype(self) -> str:
+        return "int64" if isinstance(self.action, Discrete) else "float32"
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode of environment `env`. `success` is None where the task does not tell."""
+
+    env: int
+    total: float
+    length: int
+    success: bool | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one action did in each of N environments.
+
+    next_obs   [N, ...] the true successor of the action, even where the episode ended
+    obs        [N, ...] what the policy sees next: the successor, or the first observation of a new episode
+    reward     [N] float32; terminated, truncated [N] bool
+    valid      [N] bool; False where nothing was stepped (a reset row of a NEXT_STEP backend, a restarted worker)
+    episodes   those that ended with this step
+    """
+
+    obs: Array
+    next_obs: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    valid: Array
+    episodes: tuple[Episode, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A batch to learn from. reward is the n-step return; discount is γᵏ(1 - terminated), the weight of V(next_obs).
+
+    obs, next_obs [B, ...]; action [B] or [B, dim]; reward, discount [B]
+    """
+
+    obs: Tensor
+    action: Tensor
+    reward: Tensor
+    next_obs: Tensor
+    discount: Tensor
+
+    def to(self, device: str) -> Transition:
+        if device == "cpu":
+            return self
+        return Transition(**{k: v.to(device, non_blocking=True) for k, v in self.__dict__.items()})
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """T steps of N environments in the order they happened; every field is [T, N, ...]."""
+
+    obs: Tensor
+    action: Tensor
+    reward: Tensor
+    next_obs: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    valid: Tensor

@@ -1,0 +1,1 @@
+"""Our own tasks, and how any task is made."""

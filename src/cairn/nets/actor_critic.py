@@ -1,0 +1,71 @@
+"""A policy and a value function over the same observation, for the on-policy agents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from cairn.core.types import Discrete, Rollout, Spec
+from cairn.nets.heads import Categorical, Distribution, Gaussian
+from cairn.nets.mlp import Activation, Ensemble, Linear, orthogonal_
+from cairn.nets.normalizer import Normalizer
+
+
+class ActorCritic(nn.Module):
+    """Two trunks of equal width, actor and critic, run as an ensemble of two: one product a layer serves both.
+
+    All methods but `normalise` take normalised observations, so that a rollout is normalised once, not once an epoch.
+    """
+
+    def __init__(
+        self, spec: Spec, hidden: Sequence[int], *, activation: Activation, log_std: float, normalise: bool = False
+    ) -> None:
+        super().__init__()
+        self.normalizer = Normalizer(spec.obs_shape) if normalise else None
+        self.discrete = isinstance(spec.action, Discrete)
+        self.obs_dims = len(spec.obs_shape)
+        width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
+        self.trunk = Ensemble(2, math.prod(spec.obs_shape), hidden, None, activation=activation)
+        self.policy_head = Linear(1, hidden[-1], width)
+        self.value_head = Linear(1, hidden[-1], 1)
+        self.log_std = nn.Parameter(torch.full((0 if self.discrete else width,), log_std))
+        for layer in self.trunk.layers:
+            orthogonal_(layer, math.sqrt(2))  # type: ignore[arg-type]
+        orthogonal_(self.policy_head, 0.01)
+        orthogonal_(self.value_head, 1.0)
+
+    def normalise(self, obs: Tensor) -> Tensor:
+        return obs.float() if self.normalizer is None else self.normalizer(obs)
+
+    def forward(self, obs: Tensor) -> tuple[Distribution, Tensor]:
+        """obs [B, ...] -> π(·|s), V(s) [B]."""
+        actor, critic = self.trunk(obs.flatten(1)).unbind(0)
+        return self._distribution(actor), self.value_head(critic)[0, :, 0]
+
+    def policy(self, obs: Tensor) -> Distribution:
+        return self._distribution(self.trunk(obs.flatten(1))[0])
+
+    def value(self, obs: Tensor) -> Tensor:
+        """obs [..., *shape] -> V(s) [...]."""
+        flat = obs.flatten(-self.obs_dims)
+        lead = flat.shape[:-1]
+        return self.value_head(self.trunk(flat.reshape(-1, flat.shape[-1]))[1])[0, :, 0].reshape(lead)
+
+    def values(self, rollout: Rollout, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """V(sₜ) and V(s'ₜ), both [T, N], for a rollout and its normalised observations.
+
+        s'ₜ is sₜ₊₁ except where an episode ended and at the last step: only those are evaluated again.
+        """
+        value = self.value(obs)
+        next_value = torch.cat([value[1:], torch.zeros_like(value[:1])])
+        apart = rollout.terminated | rollout.truncated
+        apart[-1] = True
+        next_value[apart] = self.value(self.normalise(rollout.next_obs[apart]))
+        return value, next_value
+
+    def _distribution(self, features: Tensor) -> Distribution:
+        out = self.policy_head(features)[0]
+        return Categorical(out) if self.discrete else Gaussian(out, self.log_std)

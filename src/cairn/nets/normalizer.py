@@ -1,0 +1,67 @@
+"""Running mean and variance of what passes by, for observations and returns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from cairn.core.types import Rollout
+
+
+class Normalizer(nn.Module):
+    """y = clip((x - mean) / std, ±clip). Counts with Chan's parallel formula; identity until the first update."""
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, shape: tuple[int, ...], clip: float = 10.0) -> None:
+        super().__init__()
+        self.clip = clip
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """x is [..., *shape]; every leading entry counts once."""
+        x = x.reshape(-1, *self.mean.shape).double()
+        if len(x) == 0:
+            return
+        total = self.count + len(x)
+        delta = x.mean(0) - self.mean
+        spread = self.var * self.count + x.var(0, correction=0) * len(x) + delta.square() * self.count * len(x) / total
+        self.mean += delta * (len(x) / total)
+        self.var.copy_(spread / total)
+        self.count.copy_(total)
+
+    @property
+    def std(self) -> Tensor:
+        return (self.var + 1e-8).sqrt().float()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x - self.mean.float()) / self.std).clamp(-self.clip, self.clip)
+
+
+class ReturnScale(nn.Module):
+    """Rewards divided by the standard deviation of the discounted return seen so far, each environment's sum its own."""
+
+    def __init__(self, gamma: float, clip: float = 10.0) -> None:
+        super().__init__()
+        self.gamma, self.clip = gamma, clip
+        self.scale = Normalizer(())
+        self.open: Tensor | None = None  # [N]; starts at zero with each rollout after a resume, as the episodes do
+
+    @torch.no_grad()
+    def forward(self, rollout: Rollout) -> Tensor:
+        """[T, N] scaled rewards; the statistics take this rollout in first."""
+        running = torch.zeros_like(rollout.reward[0]) if self.open is None else self.open
+        seen = torch.empty_like(rollout.reward)
+        going = self.gamma * ~(rollout.terminated | rollout.truncated)
+        for t, reward in enumerate(rollout.reward):
+            running = running + reward
+            seen[t] = running
+            running = running * going[t]
+        self.open = running
+        self.scale.update(seen[rollout.valid])
+        return (rollout.reward / self.scale.std).clamp(-self.clip, self.clip)

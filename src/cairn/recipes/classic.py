@@ -1,0 +1,83 @@
+"""CartPole and Pendulum: the tasks every agent must pass first."""
+
+from __future__ import annotations
+
+from cairn.agents import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.core.schedules import constant, linear
+from cairn.train.recipe import Recipe
+
+RECIPES = {
+    "cartpole-dqn": Recipe(
+        env="CartPole-v1",
+        agent=DQNConfig(
+            hidden=(128, 128),
+            lr=linear(1e-3, 0.0),
+            batch_size=64,
+            updates_per_step=0.5,
+            learning_starts=1_000,
+            epsilon=linear(1.0, 0.04, 0.16),
+            n_step=3,
+            tau=0.01,
+            target_every=1,
+        ),
+        steps=60_000,
+        envs=4,
+        target=500,
+        hold=4,
+        eval_every=5_000,
+        checkpoint_every=20_000,
+        about="one exploration coin per environment; the true successor stored at every truncation",
+    ),
+    "cartpole-ppo": Recipe(
+        env="CartPole-v1",
+        agent=PPOConfig(
+            horizon=128, batch_size=256, epochs=10, lr=linear(1e-3, 0.0), clip=constant(0.2), gamma=0.98, lam=0.9
+        ),
+        steps=150_000,
+        envs=8,
+        target=500,
+        hold=4,
+        eval_every=10_000,
+        about="clipped surrogate; truncation bootstraps",
+    ),
+    "cartpole-a2c": Recipe(
+        env="CartPole-v1",
+        agent=A2CConfig(horizon=16, lr=linear(1e-3, 0.0), gamma=0.99, lam=0.95, rmsprop=False, normalise_advantage=True),
+        steps=500_000,
+        envs=8,
+        target=500,
+        hold=4,
+        eval_every=20_000,
+        about="one step per rollout of 8 x 16",
+    ),
+    "cartpole-reinforce": Recipe(
+        env="CartPole-v1",
+        agent=ReinforceConfig(lr=linear(3e-3, 0.0), gamma=0.99, baseline="value"),
+        steps=500_000,
+        envs=8,
+        target=500,
+        hold=4,
+        eval_every=20_000,
+        about="whole episodes, reward-to-go, a learned baseline",
+    ),
+    "sac-pendulum": Recipe(
+        env="Pendulum-v1",
+        agent=SACConfig(hidden=(64, 64), lr=constant(1e-3), batch_size=256, learning_starts=1_000),
+        steps=20_000,
+        target=-150,
+        hold=3,
+        eval_every=1_000,
+        checkpoint_every=5_000,
+        about="automatic temperature",
+    ),
+    "td3-pendulum": Recipe(
+        env="Pendulum-v1",
+        agent=TD3Config(hidden=(64, 64), lr=constant(1e-3), batch_size=256, learning_starts=1_000),
+        steps=20_000,
+        target=-150,
+        hold=3,
+        eval_every=1_000,
+        checkpoint_every=5_000,
+        about="twin critics, delayed actor, smoothed targets",
+    ),
+}

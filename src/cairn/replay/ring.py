@@ -1,0 +1,132 @@
+"""Uniform replay: a ring of time steps, each holding one transition of every environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor
+
+from cairn.core.errors import CairnError
+from cairn.core.returns import n_step
+from cairn.core.types import Array, Spec, Step, Transition
+from cairn.replay.storage import Storage
+
+
+class Ring:
+    """The last `capacity` transitions of N environments, in rows of N.
+
+    Mapped onto files (`folder`), the ring IS the checkpoint's replay: it owns `slack` rows more than it samples from, so
+    what was written after a checkpoint never overwrites what that checkpoint needs. A checkpoint stores `rows` alone.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        spec: Spec,
+        *,
+        generator: Generator,
+        gamma: float,
+        n: int = 1,
+        slack: int = 0,
+        folder: Path | None = None,
+    ) -> None:
+        self.live = max(capacity // num_envs, 1)  # rows to sample from
+        self.size = self.live + slack  # rows stored
+        self.num_envs, self.gamma, self.n = num_envs, gamma, n
+        self.generator = generator
+        self.rows = 0  # written since the beginning
+        lead = (self.size, num_envs)
+        self.storage = Storage(
+            {
+                "obs": ((*lead, *spec.obs_shape), spec.obs_dtype),
+                "next_obs": ((*lead, *spec.obs_shape), spec.obs_dtype),
+                "action": ((*lead, *spec.action_shape), spec.action_dtype),
+                "reward": (lead, "float32"),
+                "terminated": (lead, "bool"),
+                "truncated": (lead, "bool"),
+                "valid": (lead, "bool"),
+            },
+            folder,
+        )
+        self.data = self.storage.tensors
+        self.has_fillers = False
+        # the same memory as [size · N, ...], indexed by cell
+        self.cells = {k: v.view(self.size * num_envs, *v.shape[2:]) for k, v in self.data.items()}
+
+    def __len__(self) -> int:
+        return min(self.rows, self.live) * self.num_envs
+
+    def add(self, obs: Array, action: Array, step: Step) -> None:
+        """Store one step of every environment."""
+        at = self.rows % self.size
+        row = {
+            "obs": obs,
+            "next_obs": step.next_obs,
+            "action": action,
+            "reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "valid": step.valid,
+        }
+        for name, value in row.items():
+            self.data[name][at] = torch.from_numpy(value)
+        if not step.valid.all():
+            self.has_fillers = True
+            if self.rows > 0:  # whatever was open before a lost step was cut there
+                self.data["truncated"][at - 1] |= ~torch.from_numpy(step.valid)
+        self.rows += 1
+
+    def cut(self) -> None:
+        """The environments are about to be reset: what is open ends here, bootstrapping from its successor."""
+        if self.rows > 0:
+            self.data["truncated"][(self.rows - 1) % self.size] |= True
+
+    def draw(self, batch: int) -> tuple[Tensor, Tensor]:
+        """Uniform (row, env) of `batch` stored transitions; rows count from the beginning of the run."""
+        first = max(self.rows - self.live, 0)
+        cell = torch.randint(first * self.num_envs, self.rows * self.num_envs, (batch,), generator=self.generator)
+        row, env = cell // self.num_envs, cell % self.num_envs
+        if self.has_fillers:
+            bad = ~self.data["valid"][row % self.size, env]
+            if bad.any():
+                row[bad], env[bad] = self.draw(int(bad.sum()))
+        return row, env
+
+    def sample(self, batch: int) -> Transition:
+        """n-step transitions; a walk that meets the newest row stops there and bootstraps earlier."""
+        row, env = self.draw(batch)
+        return self.gather(row, env)
+
+    def gather(self, row: Tensor, env: Tensor) -> Transition:
+        cell = (row % self.size) * self.num_envs + env
+        if self.n == 1:
+            reward = self.cells["reward"][cell]
+            discount = self.gamma * ~self.cells["terminated"][cell]
+            end = cell
+        else:
+            walk = row + torch.arange(self.n)[:, None]  # [n, B]
+            cells = (walk % self.size) * self.num_envs + env
+            terminated = self.cells["terminated"][cells]
+            ended = terminated | self.cells["truncated"][cells] | (walk >= self.rows - 1)
+            reward, discount, last = n_step(self.cells["reward"][cells], ended, terminated, gamma=self.gamma)
+            end = cells.gather(0, last[None])[0]
+        return Transition(
+            obs=self.cells["obs"][cell],
+            action=self.cells["action"][cell],
+            reward=reward,
+            next_obs=self.cells["next_obs"][end],
+            discount=discount,
+        )
+
+    def save(self) -> dict[str, int]:
+        """What a checkpoint must remember of us, once the mapped files are on disk."""
+        self.storage.sync()
+        return {"rows": self.rows, "size": self.size, "has_fillers": int(self.has_fillers)}
+
+    def load(self, saved: dict[str, int]) -> None:
+        if saved["size"] != self.size:
+            raise CairnError(f"the replay files hold {saved['size']} rows where this run needs {self.size}.")
+        self.rows = saved["rows"]
+        self.has_fillers = bool(saved["has_fillers"])

@@ -1,0 +1,49 @@
+"""Preallocated arrays, in memory or mapped onto files so that a checkpoint need not copy them."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cairn.core.errors import CairnError
+
+
+class Storage:
+    """Named tensors of fixed shape. With a folder each is a file; `sync` makes what was written survive a power cut."""
+
+    def __init__(self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None) -> None:
+        self.maps: list[mmap.mmap] = []
+        self.tensors: dict[str, Tensor] = {}
+        for name, (shape, dtype) in fields.items():
+            if folder is None:
+                self.tensors[name] = torch.from_numpy(np.zeros(shape, dtype))
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                self.tensors[name] = self._map(folder / f"{name}.bin", shape, dtype)
+
+    def _map(self, path: Path, shape: tuple[int, ...], dtype: str) -> Tensor:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        with open(path, "r+b" if path.exists() else "w+b") as file:
+            try:
+                # Reserve every block now: writing a mapped hole on a full disk would kill the process.
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise CairnError(
+                        f"the disk has no room for the replay buffer ({size / 1e9:.1f} GB at {path.parent});"
+                        " free some, or lower --agent.capacity."
+                    ) from error
+                raise
+            mapped = mmap.mmap(file.fileno(), size)
+        self.maps.append(mapped)
+        return torch.from_numpy(np.frombuffer(mapped, dtype).reshape(shape))
+
+    def sync(self) -> None:
+        for mapped in self.maps:
+            mapped.flush()

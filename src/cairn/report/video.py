@@ -1,0 +1,67 @@
+"""A video of a policy at work, made without a screen."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+
+from cairn.core.errors import CairnError
+from cairn.core.types import Array
+from cairn.envs.make import Task
+from cairn.train.evaluate import Policy
+from cairn.vector.base import spec_of
+
+
+def prepare_headless() -> None:
+    """Choose off-screen rendering before MuJoCo or pygame is imported."""
+    if "DISPLAY" not in os.environ:
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        os.environ.setdefault("PYOPENGL_PLATFORM", os.environ["MUJOCO_GL"])
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
+def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[float]:
+    """Play `episodes` from fresh seeds, write every frame to `out`, return each episode's return."""
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
+    import imageio.v2 as imageio
+
+    env = Task(task.id, task.time_limit, task.args, "rgb_array")()
+    spec, layout = spec_of(env.observation_space, env.action_space)
+    rate = int(env.metadata.get("render_fps") or 30)
+    returns: list[float] = []
+    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with imageio.get_writer(out, fps=rate, macro_block_size=2) as video:
+            for k in range(episodes):
+                obs, _ = env.reset(seed=seed + k)
+                total, ended = 0.0, False
+                while not ended:
+                    video.append_data(_frame(env.render()))
+                    row = np.asarray(layout(obs), spec.obs_dtype)[None]
+                    action = spec.action.to_env(policy(row))[0]
+                    obs, reward, terminated, truncated, _ = env.step(action.item() if action.ndim == 0 else action)
+                    total += float(reward)
+                    ended = bool(terminated or truncated)
+                video.append_data(_frame(env.render()))
+                returns.append(total)
+    except ImportError as error:
+        raise CairnError(f"{task.id} cannot be drawn: {error}.") from error
+    except Exception as error:
+        if "gl" in type(error).__name__.lower() or "EGL" in str(error) or "OpenGL" in str(error):
+            raise CairnError(
+                f"{task.id} cannot be drawn without a screen ({error}); install EGL or OSMesa and set MUJOCO_GL=egl or osmesa."
+            ) from error
+        raise
+    finally:
+        env.close()
+    return returns
+
+
+def _frame(image: object) -> Array:
+    if not isinstance(image, np.ndarray):
+        raise CairnError("this environment does not render to rgb_array, so it cannot be filmed.")
+    return image

@@ -1,0 +1,1 @@
+"""The loops, the run folder, checkpoints and evaluation."""

@@ -1,0 +1,177 @@
+"""Policies and checkpoints as data: safetensors and JSON in a folder that appears whole or not at all.
+
+    policy.safetensors    networks and normalisers          policy.json    agent, task, spec, checksum
+    training.safetensors  optimisers and generators         training.json  counters, replay, checksum    (checkpoints only)
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from cairn.agents import AgentConfig, build
+from cairn.agents.base import Agent
+from cairn.core.errors import CairnError
+from cairn.core.types import Spec
+from cairn.envs.make import Task
+from cairn.nets.state import pack, unpack
+from cairn.train.plain import from_plain, to_plain
+
+FORMAT = 1
+KEEP = 2
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A policy read back: the agent, the task it plays and whatever else was noted about it."""
+
+    agent: Agent
+    task: Task
+    about: dict[str, Any]
+
+
+def save_policy(folder: Path, agent: Agent, task: Task, about: Mapping[str, Any]) -> None:
+    """Write a policy folder in one stroke, replacing what was there."""
+    write_folder(folder, _policy_files(agent, task, about))
+
+
+def save_checkpoint(
+    root: Path, agent: Agent, task: Task, about: Mapping[str, Any], training: Mapping[str, Any]
+) -> Path:
+    """root/0000012000/ with policy and training state; the last two checkpoints are kept."""
+    folder = root / f"{training['step']:010d}"
+    tensors, note = _tensor_files("training", pack(agent.training_parts))
+    files = {**_policy_files(agent, task, about), **tensors, "training.json": _json({**training, **note})}
+    write_folder(folder, files)
+    for old in checkpoints(root)[:-KEEP]:
+        shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def checkpoints(root: Path) -> list[Path]:
+    """Checkpoint folders, oldest first."""
+    return sorted(p for p in root.glob("[0-9]*") if p.is_dir()) if root.is_dir() else []
+
+
+def _policy_files(agent: Agent, task: Task, about: Mapping[str, Any]) -> dict[str, bytes]:
+    tensors, note = _tensor_files("policy", pack(agent.policy_parts))
+    head = {"agent": to_plain(agent.cfg), "spec": to_plain(agent.spec), "task": to_plain(task)}
+    return {**tensors, "policy.json": _json({**head, "about": dict(about), **note})}
+
+
+def _tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    blob = safetensors.torch.save(tensors)
+    return {f"{name}.safetensors": blob}, {"format": FORMAT, "sha256": hashlib.sha256(blob).hexdigest()}
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, indent=2).encode()
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write to a temporary name, sync, rename: a crash or a full disk leaves the old folder as it was."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        for name, blob in files.items():
+            with open(temporary / name, "wb") as file:
+                file.write(blob)
+                file.flush()
+                os.fsync(file.fileno())
+        _sync_folder(temporary)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CairnError(f"the disk is full: {folder} could not be written, and what was saved before stands.") from error
+        raise CairnError(f"{folder} could not be written: {error.strerror}.") from error
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    temporary.rename(folder)
+    _sync_folder(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def find_policy(path: Path) -> Path:
+    """The policy folder behind a run folder, a checkpoint or a zoo entry: a run's best, else its newest."""
+    if path.is_file():
+        raise CairnError(
+            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles. Name the folder."
+        )
+    if not path.exists():
+        raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry.")
+    for folder in (path, path / "best", *reversed(checkpoints(path / "checkpoints"))):
+        if (folder / "policy.json").exists():
+            return folder
+    raise CairnError(f"{path} holds no policy (no policy.json in it, in its best/ or in its checkpoints/).")
+
+
+def load_policy(path: Path, *, device: str = "cpu", seed: int = 0) -> Saved:
+    """Read a saved policy without running anything from the file."""
+    folder = find_policy(path)
+    head = _read_json(folder / "policy.json")
+    tensors = _read_tensors(folder / "policy.safetensors", head)
+    cfg: AgentConfig = from_plain(AgentConfig, head.get("agent"))  # type: ignore[arg-type]
+    spec, task = from_plain(Spec, head.get("spec")), from_plain(Task, head.get("task"))
+    agent: Agent = build(cfg, spec, seed=seed, device=device)
+    unpack(agent.policy_parts, tensors)
+    return Saved(agent, task, head.get("about", {}))
+
+
+def load_checkpoint(folder: Path, agent: Agent) -> dict[str, Any]:
+    """Fill the agent from a checkpoint and return its counters; CairnError where it is broken."""
+    policy, training = _read_json(folder / "policy.json"), _read_json(folder / "training.json")
+    tensors = _read_tensors(folder / "policy.safetensors", policy)
+    more = _read_tensors(folder / "training.safetensors", training)
+    unpack(agent.policy_parts, tensors)
+    unpack(agent.training_parts, more)
+    return training
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        head = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise CairnError(f"{path} is missing.") from None
+    except (ValueError, OSError) as error:
+        raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error
+    if not isinstance(head, dict) or not isinstance(head.get("format"), int):
+        raise CairnError(f"{path} was not written by Cairn.")
+    if head["format"] > FORMAT:
+        raise CairnError(f"{path} is of format {head['format']}, newer than this Cairn reads ({FORMAT}); upgrade Cairn.")
+    return head
+
+
+def _read_tensors(path: Path, head: Mapping[str, Any]) -> dict[str, Tensor]:
+    try:
+        blob = path.read_bytes()
+    except OSError as error:
+        raise CairnError(f"{path} cannot be read: {error.strerror}.") from error
+    if hashlib.sha256(blob).hexdigest() != head.get("sha256"):
+        raise CairnError(f"{path} is damaged: it is not the file that was saved (its checksum differs).")
+    try:
+        tensors: dict[str, Tensor] = safetensors.torch.load(blob)
+    except safetensors.SafetensorError as error:
+        raise CairnError(f"{path} is not a safetensors file.") from error
+    return tensors

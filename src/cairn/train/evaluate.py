@@ -1,0 +1,72 @@
+"""Scores on fresh seeds: one episode a seed, whole episodes, no exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from cairn.agents.base import Agent
+from cairn.core.types import Array, Episode
+from cairn.vector.base import Vector
+
+Policy = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a policy did over some episodes. `success` is None where the task does not tell."""
+
+    mean: float
+    std: float
+    success: float | None
+    episodes: int
+    steps: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+
+    @staticmethod
+    def of(episodes: Sequence[Episode]) -> Score:
+        totals = [e.total for e in episodes]
+        told = [e.success for e in episodes if e.success is not None]
+        return Score(
+            mean=float(np.mean(totals)),
+            std=float(np.std(totals)),
+            success=float(np.mean(told)) if told else None,
+            episodes=len(episodes),
+            steps=sum(e.length for e in episodes),
+            returns=tuple(totals),
+            lengths=tuple(e.length for e in episodes),
+        )
+
+    def __str__(self) -> str:
+        told = "" if self.success is None else f", success {self.success:.0%}"
+        return f"{self.mean:.1f} ± {self.std:.1f}{told} over {self.episodes} episodes"
+
+
+def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Policy:
+    """An agent as a function of arrays: observations [N, ...] to actions [N] or [N, dim], in Cairn's units."""
+
+    def policy(obs: Array) -> Array:
+        return agent.act(torch.from_numpy(obs).to(device), explore=explore).cpu().numpy()
+
+    return policy
+
+
+def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int]) -> Score:
+    """Play one episode from each seed, as many at a time as there are environments."""
+    episodes: list[Episode] = []
+    for start in range(0, len(seeds), envs.num_envs):
+        chunk = list(seeds[start : start + envs.num_envs])
+        spare = envs.num_envs - len(chunk)
+        obs = envs.reset(chunk + chunk[:1] * spare)
+        first: dict[int, Episode] = {i: Episode(i, 0.0, 0, None) for i in range(len(chunk), envs.num_envs)}
+        while len(first) < envs.num_envs:
+            step = envs.step(policy(obs))
+            obs = step.obs
+            for episode in step.episodes:
+                first.setdefault(episode.env, episode)
+        episodes += [first[i] for i in range(len(chunk))]
+    return Score.of(episodes)

@@ -1,0 +1,80 @@
+"""What a run writes down: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz as Stable-Baselines3's tools read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from torch.utils.tensorboard import SummaryWriter
+
+from cairn.core.types import Episode
+from cairn.train.evaluate import Score
+
+
+class Logs:
+    """Append-only files. `offsets` goes into a checkpoint; given back, the files are cut to it, so curves continue."""
+
+    def __init__(self, folder: Path, env: str, *, offsets: Mapping[str, int] | None = None, step: int = 0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.files: dict[str, TextIO] = {}
+        heads = {
+            "metrics.csv": "step,seconds,name,value\n",
+            "monitor.csv": "#" + json.dumps({"t_start": time.time(), "env_id": env}) + "\nr,l,t\n",
+        }
+        for name, head in heads.items():
+            path = folder / name
+            if offsets is None or not path.exists():
+                path.write_text(head)
+            else:
+                os.truncate(path, offsets[name])
+            self.files[name] = open(path, "a")
+        self.board = SummaryWriter(str(folder / "tb"), purge_step=step or None)  # type: ignore[no-untyped-call]
+        self.evaluations: list[tuple[int, Score]] = []
+        if offsets is not None:
+            self._reload_evaluations(step)
+
+    def metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.files["metrics.csv"].write(f"{step},{seconds:.2f},{name},{value:.6g}\n")
+            self.board.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
+
+    def episode(self, episode: Episode, seconds: float) -> None:
+        self.files["monitor.csv"].write(f"{episode.total:.6f},{episode.length},{seconds:.4f}\n")
+
+    def evaluation(self, step: int, score: Score) -> None:
+        self.evaluations.append((step, score))
+        path = self.folder / "evaluations.npz"
+        temporary = path.with_name(".evaluations.tmp.npz")
+        np.savez(
+            temporary,
+            timesteps=[s for s, _ in self.evaluations],
+            results=[score.returns for _, score in self.evaluations],
+            ep_lengths=[score.lengths for _, score in self.evaluations],
+        )
+        temporary.replace(path)
+
+    def _reload_evaluations(self, step: int) -> None:
+        path = self.folder / "evaluations.npz"
+        if not path.exists():
+            return
+        with np.load(path, allow_pickle=False) as old:
+            for at, returns, lengths in zip(old["timesteps"], old["results"], old["ep_lengths"], strict=True):
+                if at <= step:
+                    episodes = [Episode(0, float(r), int(n), None) for r, n in zip(returns, lengths, strict=True)]
+                    self.evaluations.append((int(at), Score.of(episodes)))
+
+    def offsets(self) -> dict[str, int]:
+        for file in self.files.values():
+            file.flush()
+        return {name: file.tell() for name, file in self.files.items()}
+
+    def close(self) -> None:
+        for file in self.files.values():
+            file.close()
+        self.board.close()  # type: ignore[no-untyped-call]

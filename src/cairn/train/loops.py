@@ -1,0 +1,75 @@
+"""The two loops. Data walks one way: act, step, store, update, log."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from cairn.agents.base import OffPolicy, OnPolicy
+from cairn.core.types import Array, Box, Rollout, Spec
+from cairn.replay.ring import Ring
+from cairn.train.run import Run
+from cairn.vector.base import Vector
+
+
+def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
+    """Collect a rollout, learn from it, forget it."""
+    obs = envs.reset(run.env_seeds())
+    while run.going():
+        if agent.horizon == 0:
+            obs = envs.reset(run.env_seeds())
+        rollout, obs = collect(agent, envs, obs, run)
+        agent.progress = run.progress
+        run.log(agent.update(rollout))
+        if run.house_keeping(agent):
+            obs = envs.reset(run.env_seeds())
+
+
+def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollout, Array]:
+    """`horizon` steps of every environment, or one whole episode of each where it is 0 (steps past it are not valid)."""
+    rows: list[tuple[Array, ...]] = []
+    open_ = np.ones(envs.num_envs, bool)
+    while len(rows) < agent.horizon if agent.horizon else open_.any():
+        action = agent.act(torch.from_numpy(obs).to(run.device), explore=True).cpu().numpy()
+        step = envs.step(action)
+        valid = step.valid & open_ if agent.horizon == 0 else step.valid
+        if rows and not step.valid.all():
+            rows[-1][5][~step.valid] = True  # a lost step cuts the episode it belonged to
+        rows.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated, valid))
+        run.advance(step, valid)
+        open_ &= ~(step.terminated | step.truncated)
+        obs = step.obs
+    columns = [np.stack(column) for column in zip(*rows, strict=True)]
+    rollout = Rollout(*(torch.from_numpy(column).to(run.device) for column in columns))
+    if run.checkpoint_due():
+        rollout.truncated[-1] = True  # the environments are reset after it
+    return rollout, obs
+
+
+def off_policy(agent: OffPolicy, envs: Vector, replay: Ring, run: Run) -> None:
+    """Act, store, and learn `updates_per_step` times for every step taken."""
+    cfg = agent.cfg
+    obs = envs.reset(run.env_seeds())
+    while run.going():
+        agent.progress = run.progress
+        if run.step < cfg.learning_starts:
+            action = uniform(agent.spec, envs.num_envs, replay.generator)
+        else:
+            action = agent.act(torch.from_numpy(obs).to(run.device), explore=True).cpu().numpy()
+        step = envs.step(action)
+        replay.add(obs, action, step)
+        run.advance(step, step.valid)
+        obs = step.obs
+        while run.updates < int((run.step - cfg.learning_starts) * cfg.updates_per_step):
+            batch = replay.sample(cfg.batch_size).to(run.device)
+            run.updates += 1
+            run.log(agent.update(batch))
+        if run.house_keeping(agent, replay):
+            obs = envs.reset(run.env_seeds())
+
+
+def uniform(spec: Spec, count: int, generator: torch.Generator) -> Array:
+    """Random actions, as exploration begins with."""
+    if isinstance(spec.action, Box):
+        return torch.empty(count, spec.action.dim).uniform_(-1, 1, generator=generator).numpy()
+    return torch.randint(spec.action.n, (count,), generator=generator).numpy()

@@ -1,0 +1,43 @@
+"""A recipe: everything that decides how a run goes, as one typed value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cairn.agents import AgentConfig
+from cairn.core.checks import Count, Natural, NonNegative
+from cairn.envs.make import Task
+from cairn.vector.make import Backend
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What `cairn train NAME` runs."""
+
+    env: str  # a Gymnasium id
+    agent: AgentConfig
+    steps: Count  # environment steps in all
+    target: float | None = None  # the score that counts as solved
+    metric: Literal["return", "success"] = "return"  # what the score is
+    hold: Count = 2  # evaluations in a row at the target before the run stops early
+    envs: Count = 1  # N, environments stepped together
+    vector: Backend = "sync"
+    workers: Natural = 0  # processes of an async vector; 0 is one a core
+    env_timeout: NonNegative = 120.0  # seconds an environment may take to answer; 0 waits for ever
+    time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
+    env_args: dict[str, Any] = field(default_factory=dict)
+    eval_every: Count = 10_000  # steps
+    eval_episodes: Count = 20
+    checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
+    log_every: Count = 1_000  # steps
+    seed: Natural = 0
+    device: str = "cpu"
+    threads: Natural = 1  # torch's CPU threads; 0 is torch's own choice
+    name: str = ""
+    about: str = ""
+
+    @property
+    def task(self) -> Task:
+        return Task(self.env, self.time_limit, self.env_args)
+

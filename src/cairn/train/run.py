@@ -1,0 +1,259 @@
+"""A run: its counters, its folder, when to log, evaluate, save and stop. The loops tell it what happened; it keeps house."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from torch import Generator, Tensor
+
+from cairn.agents.base import Agent
+from cairn.core.errors import CairnError
+from cairn.core.seeding import derive_many
+from cairn.core.types import Array, Step
+from cairn.replay.ring import Ring
+from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
+from cairn.train.evaluate import Score
+from cairn.train.logs import Logs
+from cairn.train.plain import to_plain
+from cairn.train.progress import Progress
+from cairn.train.recipe import Recipe
+
+
+class Run:
+    """Use as a context: inside it SIGINT and SIGTERM end the run at the next step with everything saved."""
+
+    def __init__(self, recipe: Recipe, folder: Path | None, evaluator: Callable[[Agent], Score] | None = None) -> None:
+        self.recipe, self.folder, self.evaluator = recipe, folder, evaluator
+        self.device = recipe.device
+        self.step = self.updates = self.episodes = 0
+        self.restarts = 0  # environment workers replaced
+        self.marks = {"log": 0, "eval": 0, "checkpoint": 0}  # the step at which each was last done
+        self.recent: deque[tuple[float, int, bool | None]] = deque(maxlen=100)
+        self.metrics: dict[str, Tensor] = {}
+        self.best = float("-inf")
+        self.held = 0  # evaluations in a row at the target
+        self.score: Score | None = None
+        self.interrupted: str | None = None
+        self.solved = False
+        self.earlier = 0.0  # seconds spent before a resume
+        self.begun = time.perf_counter()
+        self.logs: Logs | None = None
+        self.progress_line = Progress(recipe.name or recipe.env, recipe.steps)
+
+    # -- the life of a run
+
+    def start(self) -> None:
+        """Begin a new folder."""
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "config.json").write_text(json.dumps(to_plain(self.recipe), indent=2))
+            self.logs = Logs(self.folder, self.recipe.env)
+
+    def resume(self, agent: Agent, replay: Ring | None) -> None:
+        """Continue from the newest checkpoint that is whole."""
+        assert self.folder is not None
+        found = list(reversed(checkpoints(self.folder / "checkpoints")))
+        for path in found:
+            try:
+                saved = load_checkpoint(path, agent)
+            except CairnError as error:
+                self.progress_line.say(f"{error} Going back to the checkpoint before it.")
+                continue
+            self._restore(saved, replay)
+            return
+        if found:
+            raise CairnError(f"none of the checkpoints in {self.folder} can be read; start again without --resume.")
+        self.start()  # killed before its first checkpoint: the same run from the beginning
+
+    def _restore(self, saved: Mapping[str, Any], replay: Ring | None) -> None:
+        self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
+        self.marks = dict(saved["marks"])
+        self.recent.extend((r, n, s) for r, n, s in saved["recent"])
+        self.best = float("-inf") if saved["best"] is None else saved["best"]
+        self.held, self.earlier, self.restarts = saved["held"], saved["seconds"], saved["restarts"]
+        if replay is not None:
+            replay.load(saved["replay"])
+            replay.generator.set_state(_state_from(saved["replay_generator"]))
+        assert self.folder is not None
+        self.logs = Logs(self.folder, self.recipe.env, offsets=saved["offsets"], step=self.step)
+        self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
+
+    def __enter__(self) -> Run:
+        self.handlers = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.handlers[number] = signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+        self.progress_line.done()
+        if self.logs is not None:
+            self.logs.close()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = signal.Signals(number).name
+
+    # -- what the loops ask and tell
+
+    @property
+    def progress(self) -> float:
+        return min(self.step / self.recipe.steps, 1.0)
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier + time.perf_counter() - self.begun
+
+    def going(self) -> bool:
+        return self.step < self.recipe.steps and self.interrupted is None and not self.solved
+
+    def env_seeds(self) -> list[int]:
+        """Seeds for a reset of every environment at this step: the same in a run that goes on and one resumed."""
+        return derive_many(self.recipe.seed, self.recipe.envs, "train", self.step)
+
+    def advance(self, step: Step, counted: Array) -> None:
+        """Count the steps taken and note the episodes that ended."""
+        self.step += int(counted.sum())
+        for episode in step.episodes:
+            if counted[episode.env]:
+                self.episodes += 1
+                self.recent.append((episode.total, episode.length, episode.success))
+                if self.logs is not None:
+                    self.logs.episode(episode, self.seconds)
+        self.progress_line.show(self.step, self._headline() if self.progress_line.live else "")
+
+    def log(self, metrics: Mapping[str, Tensor]) -> None:
+        """Keep the newest value of each; they become numbers only when written."""
+        self.metrics.update(metrics)
+
+    def house_keeping(self, agent: Agent, replay: Ring | None = None) -> bool:
+        """Log, evaluate and save where due. True where the environments must now be reset (see `env_seeds`)."""
+        if self._due("log", self.recipe.log_every):
+            self._write_metrics()
+        if self._due("eval", self.recipe.eval_every):
+            self.evaluate(agent)
+        if not self.checkpoint_due():
+            return False
+        self.save(agent, replay)
+        return True
+
+    def checkpoint_due(self) -> bool:
+        every = self.recipe.checkpoint_every
+        crossed = self.step // every > self.marks["checkpoint"] // every
+        return self.folder is not None and (crossed or self.interrupted is not None)
+
+    def finish(self, agent: Agent, replay: Ring | None = None) -> None:
+        """The last evaluation and the last checkpoint."""
+        self._write_metrics()
+        if self.interrupted is None and self.marks["eval"] != self.step:
+            self.marks["eval"] = self.step
+            self.evaluate(agent)
+        if self.folder is not None and self.marks["checkpoint"] != self.step:
+            self.save(agent, replay)
+
+    # -- the chores
+
+    def _due(self, what: str, every: int) -> bool:
+        if self.step // every == self.marks[what] // every:
+            return False
+        self.marks[what] = self.step
+        return True
+
+    def _headline(self) -> str:
+        if not self.recent:
+            return "no episode yet"
+        told = [s for _, _, s in self.recent if s is not None]
+        if self.recipe.metric == "success" and told:
+            return f"success {sum(told) / len(told):.0%}"
+        return f"return {sum(r for r, _, _ in self.recent) / len(self.recent):.1f}"
+
+    def _write_metrics(self) -> None:
+        values = {name: float(value.mean()) for name, value in self.metrics.items()}
+        self.metrics.clear()
+        if self.recent:
+            returns, lengths, told = zip(*self.recent, strict=True)
+            values["rollout/ep_rew_mean"] = sum(returns) / len(returns)
+            values["rollout/ep_len_mean"] = sum(lengths) / len(lengths)
+            known = [s for s in told if s is not None]
+            if known:
+                values["rollout/success_rate"] = sum(known) / len(known)
+        values["time/fps"] = self.step / max(self.seconds, 1e-9)
+        values["time/env_restarts"] = float(self.restarts)
+        if self.logs is not None:
+            self.logs.metrics(self.step, self.seconds, values)
+
+    def evaluate(self, agent: Agent) -> None:
+        """Score the policy on separate environments; keep it if it is the best; see whether the target holds."""
+        if self.evaluator is None:
+            return
+        self.score = score = self.evaluator(agent)
+        values = {"eval/mean_reward": score.mean, "eval/mean_ep_length": score.steps / score.episodes}
+        if score.success is not None:
+            values["eval/success_rate"] = score.success
+        figure = self.figure(score)
+        if self.logs is not None:
+            self.logs.metrics(self.step, self.seconds, values)
+            self.logs.evaluation(self.step, score)
+        if figure >= self.best:
+            self.best = figure
+            if self.folder is not None:
+                save_policy(self.folder / "best", agent, self.recipe.task, self._about())
+        reached = self.recipe.target is not None and figure >= self.recipe.target
+        self.held = self.held + 1 if reached else 0
+        self.solved = self.held >= self.recipe.hold
+
+    def figure(self, score: Score) -> float:
+        """The one number this recipe is judged by."""
+        if self.recipe.metric == "success":
+            return 0.0 if score.success is None else score.success
+        return score.mean
+
+    def _about(self) -> dict[str, Any]:
+        about: dict[str, Any] = {"recipe": self.recipe.name, "seed": self.recipe.seed, "step": self.step}
+        if self.score is not None:
+            about |= {"mean": self.score.mean, "success": self.score.success, "episodes": self.score.episodes}
+        return about
+
+    def save(self, agent: Agent, replay: Ring | None) -> None:
+        assert self.folder is not None and self.logs is not None
+        self.marks["checkpoint"] = self.step
+        training: dict[str, Any] = {
+            "step": self.step,
+            "updates": self.updates,
+            "episodes": self.episodes,
+            "marks": self.marks,
+            "recent": list(self.recent),
+            "best": None if self.best == float("-inf") else self.best,
+            "held": self.held,
+            "seconds": self.seconds,
+            "restarts": self.restarts,
+            "offsets": self.logs.offsets(),
+        }
+        if replay is not None:
+            replay.cut()
+            training["replay"] = replay.save()
+            training["replay_generator"] = _state_of(replay.generator)
+        save_checkpoint(self.folder / "checkpoints", agent, self.recipe.task, self._about(), training)
+
+    def last_checkpoint(self) -> str:
+        found = checkpoints(self.folder / "checkpoints") if self.folder else []
+        return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
+
+
+def _state_of(generator: Generator) -> str:
+    return bytes(generator.get_state().tolist()).hex()
+
+
+def _state_from(text: str) -> Tensor:
+    import torch
+
+    return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)

@@ -1,0 +1,104 @@
+"""Parts put together where one can see it: a recipe becomes environments, an agent, a replay, a loop and a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from cairn.agents import build
+from cairn.agents.base import Agent
+from cairn.core.checks import validated
+from cairn.core.errors import CairnError, EnvError
+from cairn.core.seeding import derive, derive_many
+from cairn.replay.ring import Ring
+from cairn.train.evaluate import Score, as_policy, evaluate
+from cairn.train.loops import off_policy, on_policy
+from cairn.train.recipe import Recipe
+from cairn.train.run import Run
+from cairn.vector.base import Vector
+from cairn.vector.make import make_vector
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended."""
+
+    agent: Agent
+    folder: Path | None
+    step: int
+    seconds: float
+    score: Score | None
+    best: float
+    solved: bool
+    interrupted: str | None
+    restarts: int
+
+
+def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, agent: Agent | None = None) -> Outcome:
+    """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
+    validated(recipe)
+    if recipe.device != "cpu" and not torch.cuda.is_available():
+        raise CairnError(f"device {recipe.device!r} is not available here; use --device cpu.")
+    if recipe.threads:
+        torch.set_num_threads(recipe.threads)
+    envs = _vector(recipe, recipe.envs)
+    scorer = Scorer(recipe)
+    try:
+        if agent is None:
+            agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
+        run = Run(recipe, folder, scorer)
+        replay = _replay(recipe, envs, folder) if hasattr(recipe.agent, "capacity") else None
+        run.resume(agent, replay) if resume else run.start()
+        with run:
+            try:
+                on_policy(agent, envs, run) if replay is None else off_policy(agent, envs, replay, run)  # type: ignore[arg-type]
+            except EnvError as error:
+                where = f"at step {run.step} of {recipe.env}; {run.last_checkpoint()}"
+                raise EnvError(error.index, f"{error.what}, {where}.") from error
+            run.finish(agent, replay)
+    finally:
+        envs.close()
+        scorer.close()
+    return Outcome(
+        agent, folder, run.step, run.seconds, run.score, run.best, run.solved, run.interrupted, envs.restarts
+    )
+
+
+class Scorer:
+    """Evaluates on environments of its own, made when first needed, always on the same seeds apart from training's."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.envs: Vector | None = None
+        self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
+
+    def __call__(self, agent: Agent) -> Score:
+        if self.envs is None:
+            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20))
+        return evaluate(as_policy(agent, device=self.recipe.device), self.envs, self.seeds)
+
+    def close(self) -> None:
+        if self.envs is not None:
+            self.envs.close()
+
+
+def _vector(recipe: Recipe, count: int) -> Vector:
+    return make_vector(
+        recipe.task, count, backend=recipe.vector, workers=recipe.workers, timeout=recipe.env_timeout
+    )
+
+
+def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Ring:
+    cfg = recipe.agent
+    return Ring(
+        min(cfg.capacity, recipe.steps),  # type: ignore[union-attr]
+        recipe.envs,
+        envs.spec,
+        generator=torch.Generator().manual_seed(derive(recipe.seed, "replay")),
+        gamma=cfg.gamma,
+        n=cfg.n_step,  # type: ignore[union-attr]
+        slack=0 if folder is None else 2 * (recipe.checkpoint_every // recipe.envs + 1),
+        folder=None if folder is None else folder / "replay",
+    )

@@ -1,0 +1,1 @@
+"""The only room that knows how environments are stepped in parallel. Autoreset ends here."""

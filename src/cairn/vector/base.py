@@ -1,0 +1,99 @@
+"""The contract every backend keeps, and the parts they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from cairn.core.errors import CairnError
+from cairn.core.types import ActionSpec, Array, Box, Discrete, Episode, GoalSpec, Spec, Step
+
+EnvMaker = Callable[[], gym.Env[Any, Any]]
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+
+
+class Vector(Protocol):
+    """N environments that act as one. `step` is `send` then `recv`; work done between the two overlaps with them.
+
+    Actions are in Cairn's units (see `Box.to_env`), [N] or [N, dim]. Step.next_obs is always the true successor.
+    """
+
+    spec: Spec
+    num_envs: int
+    restarts: int
+
+    def reset(self, seeds: Sequence[int]) -> Array: ...
+    def send(self, action: Array) -> None: ...
+    def recv(self) -> Step: ...
+    def step(self, action: Array) -> Step: ...
+    def close(self) -> None: ...
+
+
+class EpisodeStats:
+    """Returns and lengths of episodes, from true rewards alone (Gymnasium's own counter is wrong under SAME_STEP)."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.total = np.zeros(num_envs)
+        self.length = np.zeros(num_envs, np.int64)
+
+    def reset(self) -> None:
+        self.total[:] = 0
+        self.length[:] = 0
+
+    def update(self, reward: Array, ended: Array, valid: Array, success: Array) -> tuple[Episode, ...]:
+        """success is [N] int8: 1, 0, or -1 where the task does not tell. Returns the episodes that just ended."""
+        self.total += np.where(valid, reward, 0.0)
+        self.length += valid
+        done = []
+        for i in np.flatnonzero(ended & valid):
+            verdict = None if success[i] < 0 else bool(success[i])
+            done.append(Episode(int(i), float(self.total[i]), int(self.length[i]), verdict))
+            self.total[i] = self.length[i] = 0
+        return tuple(done)
+
+    def forget(self, index: int) -> None:
+        """Drop the open episode of an environment that was lost."""
+        self.total[index] = self.length[index] = 0
+
+
+def success_of(info: dict[str, Any]) -> int:
+    """1 or 0 where the task says whether it succeeded, else -1."""
+    for key in ("is_success", "success"):
+        if key in info:
+            return int(bool(info[key]))
+    return -1
+
+
+def action_spec(space: spaces.Space[Any]) -> ActionSpec:
+    if isinstance(space, spaces.Discrete):
+        return Discrete(int(space.n), int(space.start))
+    if isinstance(space, spaces.Box):
+        low, high = space.low.flatten().tolist(), space.high.flatten().tolist()
+        return Box(tuple(space.shape), tuple(low), tuple(high))
+    raise CairnError(f"the action space {space} is not supported; Cairn acts in Discrete and Box spaces.")
+
+
+def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[Spec, Callable[[Any], Array]]:
+    """A task's Spec, and the function that lays one of its observations out as that Spec's array."""
+    act = action_spec(action)
+    if isinstance(observation, spaces.Box):
+        small = observation.dtype == np.uint8
+        dtype = "uint8" if small else "float32"
+        return Spec(tuple(observation.shape), dtype, act), lambda obs: obs
+    if isinstance(observation, spaces.Dict) and set(observation.keys()) == set(GOAL_KEYS):
+        widths = {k: spaces.flatdim(observation[k]) for k in GOAL_KEYS}
+        goal = GoalSpec(widths["observation"], widths["achieved_goal"])
+        return Spec((sum(widths.values()),), "float32", act, goal), _flatten_goal
+    try:
+        width = spaces.flatdim(observation)
+    except (NotImplementedError, ValueError):
+        raise CairnError(f"the observation space {observation} cannot be laid out as one array.") from None
+    return Spec((width,), "float32", act), lambda obs: spaces.flatten(observation, obs)
+
+
+def _flatten_goal(obs: dict[str, Array]) -> Array:
+    return np.concatenate([np.ravel(obs[key]) for key in GOAL_KEYS])

@@ -1,0 +1,89 @@
+"""Any Gymnasium vector environment behind the contract: its three autoreset modes arrive as the same transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import iterate
+
+from cairn.core.errors import CairnError
+from cairn.core.types import Array, Step
+from cairn.vector.base import EpisodeStats, spec_of
+
+
+class Gymnasium:
+    """Vector over a SyncVectorEnv, an AsyncVectorEnv or any other that states its autoreset mode.
+
+    SAME_STEP  the successor is in info["final_obs"]
+    NEXT_STEP  the successor is the observation; the step after it resets, and comes out as not valid
+    DISABLED   the successor is the observation; the ended environments are reset here
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        self.env = env
+        mode = env.metadata.get("autoreset_mode")
+        if mode is None:
+            raise CairnError(f"{env} does not state its autoreset mode in metadata['autoreset_mode'].")
+        self.mode = AutoresetMode(mode)
+        self.num_envs = env.num_envs
+        self.restarts = 0
+        self.spec, self.layout = spec_of(env.single_observation_space, env.single_action_space)
+        self.stats = EpisodeStats(self.num_envs)
+        self.resetting = np.zeros(self.num_envs, bool)  # NEXT_STEP: those whose next step is only a reset
+        self.action: Array = np.zeros(0)
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        self.stats.reset()
+        self.resetting[:] = False
+        obs, _ = self.env.reset(seed=[int(s) for s in seeds])
+        return self._rows(obs)
+
+    def send(self, action: Array) -> None:
+        self.action = self.spec.action.to_env(action)
+
+    def recv(self) -> Step:
+        out, reward, terminated, truncated, info = self.env.step(self.action)
+        next_obs = self._rows(out)
+        ended = terminated | truncated
+        valid = ~self.resetting
+        obs = next_obs
+        if self.mode is AutoresetMode.SAME_STEP and ended.any():
+            next_obs = obs.copy()
+            for i in np.flatnonzero(ended):
+                next_obs[i] = self.layout(info["final_obs"][i])
+        elif self.mode is AutoresetMode.DISABLED and ended.any():
+            fresh, _ = self.env.reset(options={"reset_mask": ended.copy()})
+            obs = np.where(ended.reshape(-1, *[1] * (next_obs.ndim - 1)), self._rows(fresh), next_obs)
+        elif self.mode is AutoresetMode.NEXT_STEP:
+            self.resetting = ended & valid
+        reward = np.asarray(reward, np.float32)
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        episodes = self.stats.update(reward, ended, valid, self._success(info))
+        return Step(obs, next_obs, reward, terminated, truncated, valid, episodes)
+
+    def step(self, action: Array) -> Step:
+        self.send(action)
+        return self.recv()
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _rows(self, obs: Any) -> Array:
+        """A batched observation -> [N, *spec.obs_shape], ours to keep."""
+        if isinstance(obs, np.ndarray) and isinstance(self.env.single_observation_space, spaces.Box):
+            return obs.astype(self.spec.obs_dtype)
+        rows = [self.layout(row) for row in iterate(self.env.observation_space, obs)]
+        return np.stack(rows).astype(self.spec.obs_dtype)
+
+    def _success(self, info: dict[str, Any]) -> Array:
+        found = np.full(self.num_envs, -1, np.int8)
+        for source in (info, info.get("final_info", {})):
+            for key in ("is_success", "success"):
+                if key in source:
+                    told = np.asarray(source.get(f"_{key}", np.ones(self.num_envs, bool)), bool)
+                    found[told] = np.asarray(source[key])[told].astype(bool)
+        return found

@@ -1,0 +1,103 @@
+"""A lane: some environments stepped one after the other, in this process or in a worker's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cairn.core.errors import EnvError
+from cairn.core.types import Array, Spec
+from cairn.vector.base import EnvMaker, spec_of, success_of
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Where a lane writes: one row per environment, possibly in memory shared with another process."""
+
+    obs: Array
+    next_obs: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    success: Array
+
+    @staticmethod
+    def fields(spec: Spec, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
+        obs = ((n, *spec.obs_shape), spec.obs_dtype)
+        flag = ((n,), "bool")
+        return {
+            "obs": obs,
+            "next_obs": obs,
+            "reward": ((n,), "float32"),
+            "terminated": flag,
+            "truncated": flag,
+            "success": ((n,), "int8"),
+        }
+
+    @classmethod
+    def allocate(cls, spec: Spec, n: int) -> Slots:
+        return cls(**{k: np.zeros(shape, dtype) for k, (shape, dtype) in cls.fields(spec, n).items()})
+
+    def rows(self, start: int, stop: int) -> Slots:
+        return Slots(**{k: v[start:stop] for k, v in self.__dict__.items()})
+
+
+class Hang(Exception):
+    """An environment has not answered for this many seconds."""
+
+
+def blame(index: int, error: Exception, when: str = "") -> EnvError:
+    """Whatever a task raises must reach the user as its fault, not as ours."""
+    if isinstance(error, Hang):
+        return EnvError(index, f"did not answer within {error.args[0]:g} s{when}")
+    return EnvError(index, f"raised {type(error).__name__}{when}: {error}")
+
+
+class Lane:
+    """Steps its environments in turn and resets each as it ends; EnvError names the one that failed."""
+
+    def __init__(self, makers: Sequence[EnvMaker], first: int = 0) -> None:
+        self.envs = [make() for make in makers]
+        self.first = first  # the index of our first environment in the whole vector, for messages
+        space = self.envs[0].observation_space, self.envs[0].action_space
+        self.spec, self.layout = spec_of(*space)
+        self.slots = Slots.allocate(self.spec, len(self.envs))
+
+    def reset(self, seeds: Sequence[int]) -> None:
+        for i, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
+            try:
+                obs, _ = env.reset(seed=int(seed))
+            except Exception as error:
+                raise blame(self.first + i, error, " at reset") from error
+            self.slots.obs[i] = self.layout(obs)
+
+    def step(self, actions: Array) -> None:
+        s, scalar = self.slots, actions.ndim == 1
+        for i, env in enumerate(self.envs):
+            try:
+                obs, reward, terminated, truncated, info = env.step(actions[i].item() if scalar else actions[i])
+                s.next_obs[i] = self.layout(obs)
+                s.reward[i] = reward
+                s.terminated[i] = terminated
+                s.truncated[i] = truncated
+                if terminated or truncated:
+                    s.success[i] = success_of(info)
+                    obs, _ = env.reset()
+                s.obs[i] = self.layout(obs)
+            except Exception as error:
+                raise blame(self.first + i, error) from error
+        if not math.isfinite(s.next_obs.sum(dtype=np.float64) + s.reward.sum()):
+            self._name_the_bad_one()
+
+    def _name_the_bad_one(self) -> None:
+        for i in range(len(self.envs)):
+            for what, value in (("a reward", self.slots.reward[i]), ("an observation", self.slots.next_obs[i])):
+                if not np.isfinite(value).all():
+                    raise EnvError(self.first + i, f"returned {what} that is not finite")
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()

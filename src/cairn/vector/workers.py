@@ -1,0 +1,199 @@
+"""Environments spread over worker processes, each a lane, writing into shared memory. A worker that dies is replaced."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+
+from cairn.core.errors import EnvError
+from cairn.core.seeding import derive_many
+from cairn.core.types import Array, Spec, Step
+from cairn.vector.base import EnvMaker, EpisodeStats
+from cairn.vector.lane import Lane, Slots
+
+MAX_RESTARTS_IN_A_ROW = 3
+
+
+class Workers:
+    """Vector over `workers` processes (by default one a core). The same seeds give the same steps as `Sync`.
+
+    A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin new
+    episodes, their lost step comes back as not valid. Failing again and again without a good step between stops the run.
+    """
+
+    def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
+        self.num_envs = len(makers)
+        self.timeout = timeout
+        self.restarts = 0
+        self.failures_in_a_row = 0
+        self.seed = 0
+        count = min(workers or os.cpu_count() or 1, self.num_envs)
+        edges = np.linspace(0, self.num_envs, count + 1).round().astype(int).tolist()
+        self.spans = list(zip(edges, edges[1:], strict=False))
+        self.makers = cloudpickle.dumps(list(makers))
+        probe = makers[0]()
+        self.spec = Lane([lambda: probe]).spec
+        probe.close()
+        self.context = mp.get_context("forkserver")
+        self.context.set_forkserver_preload(["cairn.vector.workers"])
+        self.memory = {
+            name: self.context.RawArray("b", int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            for name, (shape, dtype) in _layout(self.spec, self.num_envs).items()
+        }
+        arrays = _views(self.memory, self.spec, self.num_envs)
+        self.action = arrays.pop("action")
+        self.slots = Slots(**arrays)
+        self.stats = EpisodeStats(self.num_envs)
+        self.processes: list[BaseProcess] = []
+        self.pipes: list[Connection] = []
+        for start, stop in self.spans:
+            process, pipe = self._spawn(start, stop)
+            self.processes.append(process)
+            self.pipes.append(pipe)
+
+    def _spawn(self, start: int, stop: int) -> tuple[BaseProcess, Connection]:
+        ours, theirs = self.context.Pipe()
+        args = (theirs, self.makers, start, stop, self.memory, self.spec, self.num_envs)
+        process = self.context.Process(target=_work, args=args, daemon=True)
+        with _main_hidden():
+            process.start()
+        theirs.close()
+        return process, ours
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        self.stats.reset()
+        self.seed = int(seeds[0])
+        for pipe, (start, stop) in zip(self.pipes, self.spans, strict=True):
+            pipe.send(("reset", list(seeds[start:stop])))
+        for worker in range(len(self.pipes)):
+            self._answer(worker)
+        return self.slots.obs.copy()
+
+    def send(self, action: Array) -> None:
+        self.action[:] = self.spec.action.to_env(action)
+        for worker, pipe in enumerate(self.pipes):
+            try:
+                pipe.send(("step", None))
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # recv finds it dead and replaces it
+
+    def recv(self) -> Step:
+        valid = np.ones(self.num_envs, bool)
+        good = True
+        for worker, (start, stop) in enumerate(self.spans):
+            try:
+                self._answer(worker)
+            except EnvError as error:
+                good = False
+                self._restart(worker, error)
+                valid[start:stop] = False
+        if good:
+            self.failures_in_a_row = 0
+        s = self.slots
+        terminated, truncated, reward = s.terminated & valid, s.truncated & valid, s.reward * valid
+        for i in np.flatnonzero(~valid):
+            self.stats.forget(int(i))
+        episodes = self.stats.update(reward, terminated | truncated, valid, s.success)
+        return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, valid, episodes)
+
+    def step(self, action: Array) -> Step:
+        self.send(action)
+        return self.recv()
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            try:
+                pipe.send(("close", None))
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+        for process in self.processes:
+            process.join(2)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _answer(self, worker: int) -> None:
+        """Wait for one worker; EnvError where it failed, hung or died."""
+        first = self.spans[worker][0]
+        try:
+            if not self.pipes[worker].poll(self.timeout):
+                raise EnvError(first, f"did not answer within {self.timeout:g} s")
+            failure = self.pipes[worker].recv()
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            raise EnvError(first, "lost its worker process") from None
+        if failure is not None:
+            raise EnvError(*failure)
+
+    def _restart(self, worker: int, error: EnvError) -> None:
+        self.restarts += 1
+        self.failures_in_a_row += 1
+        if self.failures_in_a_row > MAX_RESTARTS_IN_A_ROW:
+            raise EnvError(error.index, f"{error.what} (its worker was restarted {self.restarts - 1} times)")
+        start, stop = self.spans[worker]
+        self.processes[worker].kill()
+        self.processes[worker].join()
+        self.pipes[worker].close()
+        self.processes[worker], self.pipes[worker] = self._spawn(start, stop)
+        self.pipes[worker].send(("reset", derive_many(self.seed, stop - start, "restart", self.restarts, start)))
+        self._answer(worker)
+
+
+@contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Start a process without it importing the user's script again: a script needs no `if __name__ == "__main__"`.
+
+    cloudpickle sends what a worker needs of that script by value.
+    """
+    main = sys.modules["__main__"]
+    kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    try:
+        for name in kept:
+            setattr(main, name, None)
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(main, name, value)
+
+
+def _layout(spec: Spec, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    action = spec.action.to_env(np.zeros((n, *spec.action_shape), spec.action_dtype))
+    return {**Slots.fields(spec, n), "action": (action.shape, str(action.dtype))}
+
+
+def _views(memory: dict[str, Any], spec: Spec, n: int) -> dict[str, Array]:
+    layout = _layout(spec, n)
+    return {k: np.frombuffer(memory[k], dtype).reshape(shape) for k, (shape, dtype) in layout.items()}
+
+
+def _work(
+    pipe: Connection, makers: bytes, start: int, stop: int, memory: dict[str, Any], spec: Spec, num_envs: int
+) -> None:
+    """A worker's life: one answer for each order, None or (environment, what went wrong)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides how a run ends
+    arrays = _views(memory, spec, num_envs)
+    action = arrays.pop("action")[start:stop]
+    lane = Lane(cloudpickle.loads(makers)[start:stop], start)
+    lane.slots = Slots(**arrays).rows(start, stop)
+    while True:
+        try:
+            order, seeds = pipe.recv()
+        except EOFError:
+            break
+        if order == "close":
+            break
+        try:
+            lane.reset(seeds) if order == "reset" else lane.step(action)
+            pipe.send(None)
+        except EnvError as error:
+            pipe.send((error.index, error.what))
+    lane.close()
