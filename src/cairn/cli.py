@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
+
+import tyro
 
 from cairn.core.errors import CairnError, closest
 
@@ -28,7 +33,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 class EvalArgs:
     """Score a policy on fresh seeds."""
 
-    path: Annotated[Path, "positional"]  # a run folder, a checkpoint or a zoo entry
+    path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
     episodes: int = 100
     seed: int = 1000  # the first episode's; the next ones count up
     json: bool = False  # print one JSON object
@@ -40,7 +45,7 @@ class EvalArgs:
 class WatchArgs:
     """Film a policy."""
 
-    path: Annotated[Path, "positional"]
+    path: tyro.conf.Positional[Path]
     out: Path = Path("video.mp4")
     episodes: int = 1
     seed: int = 1000
@@ -165,23 +170,35 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 def parse(cls: type[T], args: list[str], *, default: T | None = None, prog: str) -> T:
     """Options for a dataclass: an unknown one is named with its nearest neighbour, the rest is tyro's work."""
-    import tyro
-
     known = {"--help", *_flags(default if default is not None else cls)}
     for arg in args:
         flag = arg.split("=")[0]
         if flag.startswith("--") and flag.replace("_", "-") not in known:
             raise CairnError(f"there is no option {flag}.{closest(flag, known)} `{prog} --help` shows them all.")
     extra: dict[str, Any] = {} if default is None else {"default": default}
-    result: T = tyro.cli(
-        cls,
-        args=args,
-        prog=prog,
-        registry=_registry(),
-        config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff),
-        **extra,
-    )
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            result: T = tyro.cli(
+                cls,
+                args=args,
+                prog=prog,
+                registry=_registry(),
+                config=(tyro.conf.AvoidSubcommands,),
+                **extra,
+            )
+    except SystemExit as stop:
+        if stop.code == 0:
+            raise
+        raise CairnError(_one_sentence(said.getvalue(), prog)) from None
     return result
+
+
+def _one_sentence(box: str, prog: str) -> str:
+    """tyro's framed complaint, without the frame and the advice around it."""
+    bare = [re.sub(r"[─│╭╮╰╯]", "", line).strip() for line in box.splitlines()]
+    words = [line for line in bare if line and "helptext" not in line and not line.endswith("--help")]
+    return f"{' '.join(words)} (`{prog} --help` shows every option.)"
 
 
 def _flags(source: Any, prefix: str = "--") -> list[str]:
@@ -199,7 +216,6 @@ def _flags(source: Any, prefix: str = "--") -> list[str]:
 
 def _registry() -> Any:
     """How tyro reads what it does not know: schedules and JSON dictionaries."""
-    import tyro
     from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
 
     from cairn.core.schedules import Schedule

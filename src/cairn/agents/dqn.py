@@ -15,6 +15,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td
 from cairn.core.schedules import Rate, Share, constant, linear
 from cairn.core.types import Discrete, Spec, Transition
+from cairn.nets.graphs import graphed
 from cairn.nets.mlp import MLP
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
@@ -52,6 +53,7 @@ class DQN:
         self.target_flat = Flat(self.target)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros((), dtype=torch.int64)
+        self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {"q": self.q, "target": self.target}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
 
@@ -68,17 +70,20 @@ class DQN:
     @torch.no_grad()
     def td_target(self, batch: Transition) -> Tensor:
         """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B]."""
-        judged = self.target(batch.next_obs)
-        chosen = self.q(batch.next_obs) if self.cfg.double else judged
+        judged = self.target(batch.next_obs.flatten(1))
+        chosen = self.q(batch.next_obs.flatten(1)) if self.cfg.double else judged
         best = chosen.argmax(-1, keepdim=True)
         return torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
 
     def update(self, batch: Transition) -> Metrics:
-        q = self.q(batch.obs).gather(1, batch.action[:, None])[:, 0]
-        loss = huber_td(q, self.td_target(batch))
         self.opt.lr = self.cfg.lr(self.progress)
-        self.opt.step(loss)
         self.updates += 1
-        if int(self.updates) % self.cfg.target_every == 0:
+        return self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
+
+    def _learn(self, batch: Transition, move_target: bool) -> Metrics:
+        q = self.q(batch.obs.flatten(1)).gather(1, batch.action[:, None])[:, 0]
+        loss = huber_td(q, self.td_target(batch))
+        self.opt.step(loss)
+        if move_target:
             lerp_(self.target_flat, self.opt.flat, self.cfg.tau)
         return {"train/loss": loss.detach(), "train/q_mean": q.detach()}

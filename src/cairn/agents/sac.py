@@ -19,6 +19,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import temperature, twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
+from cairn.nets.graphs import graphed
 from cairn.nets.heads import TanhGaussian
 from cairn.nets.mlp import MLP, Activation, Ensemble
 from cairn.nets.optim import Flat, Optimizer, lerp_
@@ -67,6 +68,7 @@ class SAC:
         self.target_flat = Flat(self.target_critic)
         self.target_entropy = float(-dim if cfg.target_entropy is None else cfg.target_entropy)
         self.generator = torch.Generator(device).manual_seed(seed)
+        self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {
             "actor": self.actor,
             "critic": self.critic,
@@ -110,7 +112,9 @@ class SAC:
     def update(self, batch: Transition) -> Metrics:
         for opt in (self.actor_opt, self.critic_opt, self.alpha_opt):
             opt.lr = self.cfg.lr(self.progress)
+        return self.learn(batch)
 
+    def _learn(self, batch: Transition) -> Metrics:
         critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.soft_target(batch))
         self.critic_opt.step(critic_loss)
 

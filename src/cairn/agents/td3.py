@@ -15,6 +15,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
+from cairn.nets.graphs import graphed
 from cairn.nets.mlp import MLP, Ensemble
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
@@ -54,6 +55,7 @@ class TD3:
         self.target_actor_flat, self.target_critic_flat = Flat(self.target_actor), Flat(self.target_critic)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros((), dtype=torch.int64)
+        self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {
             "actor": self.actor,
             "critic": self.critic,
@@ -94,11 +96,14 @@ class TD3:
 
     def update(self, batch: Transition) -> Metrics:
         self.actor_opt.lr = self.critic_opt.lr = self.cfg.lr(self.progress)
+        self.updates += 1
+        return self.learn(batch, int(self.updates) % self.cfg.policy_delay == 0)
+
+    def _learn(self, batch: Transition, move_actor: bool) -> Metrics:
         critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.smoothed_target(batch))
         self.critic_opt.step(critic_loss)
         metrics = {"train/critic_loss": critic_loss.detach()}
-        self.updates += 1
-        if int(self.updates) % self.cfg.policy_delay == 0:
+        if move_actor:
             actor_loss = -self.q(self.critic, batch.obs, self.pi(self.actor, batch.obs), frozen=True)[0].mean()
             self.actor_opt.step(actor_loss)
             lerp_(self.target_actor_flat, self.actor_opt.flat, self.cfg.tau)

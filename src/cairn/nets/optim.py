@@ -39,10 +39,12 @@ class Optimizer:
         vector = nn.Parameter(self.flat.data)
         vector.grad = self.flat.grad
         self.vector = vector
+        on_gpu = vector.device.type == "cuda"
+        rate = torch.tensor(lr, device=vector.device) if on_gpu else lr  # a tensor, so that a CUDA graph sees it change
         self.inner: torch.optim.Optimizer = (
-            torch.optim.RMSprop([vector], lr=lr, alpha=0.99, eps=eps)
+            torch.optim.RMSprop([vector], lr=rate, alpha=0.99, eps=eps, capturable=on_gpu)
             if rmsprop
-            else torch.optim.Adam([vector], lr=lr, eps=eps, fused=True)
+            else torch.optim.Adam([vector], lr=rate, eps=eps, fused=True, capturable=on_gpu)
         )
 
     @property
@@ -51,7 +53,11 @@ class Optimizer:
 
     @lr.setter
     def lr(self, value: float) -> None:
-        self.inner.param_groups[0]["lr"] = value
+        rate = self.inner.param_groups[0]["lr"]
+        if isinstance(rate, Tensor):
+            rate.fill_(value)
+        else:
+            self.inner.param_groups[0]["lr"] = value
 
     def step(self, loss: Tensor) -> None:
         self.flat.grad.zero_()
@@ -64,9 +70,7 @@ class Optimizer:
         return {k: v for k, v in self.inner.state[self.vector].items() if isinstance(v, Tensor)}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        fused = self.inner.defaults.get("fused")
-        home = self.vector.device
-        self.inner.state[self.vector] = {k: v.to(home) if fused or k != "step" else v for k, v in state.items()}
+        self.inner.state[self.vector] = {k: v.to(self.vector.device) for k, v in state.items()}
 
 
 @torch.no_grad()

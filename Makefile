@@ -1,0 +1,46 @@
+# make demo   set up, train, evaluate, film        make test   set up, lint, types, tests (what CI runs)
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := box2d,mujoco,video,dev
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export SDL_VIDEODRIVER ?= dummy
+
+.PHONY: demo test fmt lint type unit bench results clean
+
+# Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Cairn needs Python 3.11 or newer on the PATH."; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch setuptools
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	touch $@
+
+demo: $(VENV)/.ready
+	rm -rf runs/demo
+	$(BIN)/cairn train cartpole-ppo --seed 1 --out runs/demo
+	$(BIN)/cairn eval runs/demo --episodes 100
+	$(BIN)/cairn watch runs/demo --out runs/demo/video.mp4
+
+test: lint type unit
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+
+type: $(VENV)/.ready
+	$(BIN)/mypy
+
+unit: $(VENV)/.ready
+	$(BIN)/python -m pytest
+
+fmt: $(VENV)/.ready
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' --no-build-isolation
+	$(BIN)/python -m bench.run
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

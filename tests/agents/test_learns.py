@@ -1,0 +1,87 @@
+"""Each agent solves a toy in seconds: a one-step bandit, a corridor whose reward is at its end, a target to hit."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from cairn.agents import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.core.schedules import constant, linear
+from cairn.train.recipe import Recipe
+from cairn.train.trainer import train
+
+
+class Corridor(gym.Env):
+    """Six cells, start at the left, reward 1 at the right end only; 20 steps."""
+
+    observation_space = gym.spaces.Box(0, 1, (6,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def obs(self):
+        out = np.zeros(6, np.float32)
+        out[self.at] = 1
+        return out
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return self.obs(), {}
+
+    def step(self, action):
+        self.at = max(0, self.at + (1 if action == 1 else -1))
+        done = self.at == 5
+        return self.obs(), float(done), done, False, {"is_success": done}
+
+
+class Aim(gym.Env):
+    """See a point in [-1, 1], name it; reward is minus the squared distance; three rounds an episode."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Box(-3, 3, (1,), np.float32)
+
+    def draw(self):
+        self.point = self.np_random.uniform(-1, 1, 1).astype(np.float32)
+        return self.point
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.draw(), {}
+
+    def step(self, action):
+        reward = -float(((action - self.point) ** 2).sum())
+        self.t += 1
+        return self.draw(), reward, False, self.t == 3, {}
+
+
+gym.register("toy/Corridor-v0", Corridor, max_episode_steps=20)
+gym.register("toy/Aim-v0", Aim)
+
+CORRIDOR = {
+    "dqn": (DQNConfig(hidden=(32,), batch_size=32, learning_starts=200, epsilon=linear(1, 0.1, 0.5), target_every=50), 3000, 2),
+    "ppo": (PPOConfig(hidden=(32,), horizon=64, batch_size=64, epochs=4, lr=constant(3e-3)), 6000, 4),
+    "a2c": (A2CConfig(hidden=(32,), horizon=16, lr=constant(5e-3)), 10000, 4),
+    "reinforce": (ReinforceConfig(hidden=(32,), lr=constant(1e-2)), 10000, 4),
+}
+AIM = {
+    "sac": (SACConfig(hidden=(32,), batch_size=64, learning_starts=200, lr=constant(3e-3), gamma=0.5), 1500, 1),
+    "td3": (TD3Config(hidden=(32,), batch_size=64, learning_starts=200, lr=constant(3e-3), gamma=0.5), 1500, 1),
+    "ppo": (PPOConfig(hidden=(32,), horizon=64, batch_size=64, lr=constant(3e-3), gamma=0.5), 8000, 4),
+    "a2c": (A2CConfig(hidden=(32,), horizon=16, lr=constant(3e-3), gamma=0.5, rmsprop=False), 20000, 4),
+    "reinforce": (ReinforceConfig(hidden=(32,), lr=constant(1e-2), gamma=0.5, max_norm=5.0), 40000, 16),
+}
+
+
+@pytest.mark.parametrize("name", CORRIDOR)
+def test_reaches_the_end_of_the_corridor(name):
+    agent, steps, envs = CORRIDOR[name]
+    recipe = Recipe(env="toy/Corridor-v0", agent=agent, steps=steps, envs=envs, eval_every=steps, eval_episodes=5)
+    outcome = train(recipe)
+    assert outcome.score.success == 1.0
+    assert outcome.score.steps == 5 * 5  # and by the shortest way
+
+
+@pytest.mark.parametrize("name", AIM)
+def test_hits_the_target(name):
+    agent, steps, envs = AIM[name]
+    recipe = Recipe(env="toy/Aim-v0", agent=agent, steps=steps, envs=envs, eval_every=steps, eval_episodes=20)
+    assert train(recipe).score.mean > -0.3  # doing nothing scores -1

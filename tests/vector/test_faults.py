@@ -1,0 +1,65 @@
+"""Environments that raise, hang, die or return NaN: named, and in workers replaced and counted."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cairn.core.errors import EnvError
+from cairn.vector.sync import Sync
+from cairn.vector.workers import Workers
+from tests.vector.counting import Counting
+
+
+def makers(fault, count=3, bad=1):
+    return [partial(Counting, i, (5,), "t", fault if i == bad else None) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("raise", "environment 1 raised ValueError: the wheel fell off"), ("nan", "environment 1 returned an observation")],
+)
+def test_sync_names_the_environment(kind, words):
+    envs = Sync(makers((kind, 0, 3)))
+    envs.reset([1, 2, 3])
+    with pytest.raises(EnvError, match=words):
+        for _ in range(5):
+            envs.step(np.zeros(3, np.int64))
+
+
+def test_sync_wakes_from_a_hang():
+    envs = Sync(makers(("hang", 0, 2)), timeout=0.3)
+    envs.reset([1, 2, 3])
+    with pytest.raises(EnvError, match=r"environment 1 did not answer within 0\.3 s"):
+        for _ in range(5):
+            envs.step(np.zeros(3, np.int64))
+
+
+@pytest.mark.parametrize("kind", ["raise", "nan", "die", "hang"])
+def test_a_worker_is_replaced_and_counted(kind):
+    # episode 0 of a fresh process fails at step 2; reseeding starts that process anew, so give the fault a later episode
+    envs = Workers(makers((kind, 1, 2)), workers=3, timeout=1.0)
+    try:
+        envs.reset([1, 2, 3])
+        lost = 0
+        for _ in range(9):  # 5 steps of episode 0, then the fault; afterwards episode 0 again
+            step = envs.step(np.zeros(3, np.int64))
+            lost += int((~step.valid).sum())
+            assert step.valid[0] and step.valid[2]
+            if not step.valid[1]:
+                assert not step.terminated[1] and not step.truncated[1] and step.reward[1] == 0
+                assert step.obs[1].tolist() == [1, 0, 0]  # the first observation of a new episode
+        assert (envs.restarts, lost) == (1, 1)
+    finally:
+        envs.close()
+
+
+def test_failing_again_and_again_stops_with_the_reason():
+    envs = Workers(makers(("raise", 0, 1)), workers=3)
+    try:
+        envs.reset([1, 2, 3])
+        with pytest.raises(EnvError, match="environment 1 raised ValueError: the wheel fell off .*restarted 3 times"):
+            for _ in range(10):
+                envs.step(np.zeros(3, np.int64))
+    finally:
+        envs.close()
