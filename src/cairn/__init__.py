@@ -1,8 +1,8 @@
 """Cairn: reinforcement learning for tasks whose reward is far away.
 
-    from cairn import SAC
-    model = SAC("Pendulum-v1", seed=1).learn(20_000)
-    action, _ = model.predict(obs, deterministic=True)
+from cairn import SAC
+model = SAC("Pendulum-v1", seed=1).learn(20_000)
+action, _ = model.predict(obs, deterministic=True)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The familiar face: `SAC(env, **config).learn(steps)`, `.predict`, `.save`, `.load`, as Stable-Baselines3's users know it."""
+"""The familiar face: `SAC(env, **config).learn(steps)`, `.predict`, `.save`, `.load`, as users of SB3 know it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Model:
         return self
 
     def predict(self, obs: Any, deterministic: bool = False) -> tuple[Array, None]:
-        """One observation or a batch -> action(s) in the environment's own units, and None (there is no hidden state)."""
+        """One observation or a batch -> action(s) in the environment's own units, and None: there is no hidden state."""
         rows = np.asarray(self.layout(obs) if isinstance(obs, dict) else obs, self.spec.obs_dtype)
         single = rows.shape == self.spec.obs_shape
         if not single and rows.shape[1:] != self.spec.obs_shape:

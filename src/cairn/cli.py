@@ -1,4 +1,4 @@
-"""The command line: train, eval, watch, list. Generated from the typed recipes; a user's mistake is one sentence and exit 2."""
+"""The command line, generated from the typed recipes. A user's mistake is one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def command_train(args: list[str]) -> int:
         print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
         return {"SIGINT": 130, "SIGTERM": 143}[outcome.interrupted]
     speed = outcome.step / max(outcome.seconds, 1e-9)
-    print(f"{folder}: {outcome.step:,} steps in {outcome.seconds:.0f} s ({speed:,.0f}/s), last evaluation {outcome.score}.")
+    taken = f"{outcome.step:,} steps in {outcome.seconds:.0f} s ({speed:,.0f}/s)"
+    print(f"{folder}: {taken}, last evaluation {outcome.score}.")
     if recipe.target is not None:
         verdict = "holds" if outcome.solved else "reached" if outcome.best >= recipe.target else "NOT reached"
         print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.3g}).")
@@ -144,7 +145,9 @@ def command_watch(args: list[str]) -> int:
     options = parse(WatchArgs, args, prog="cairn watch")
     saved = load_policy(options.path)
     returns = record(as_policy(saved.agent), saved.task, options.out, episodes=options.episodes, seed=options.seed)
-    print(f"{options.out}: {len(returns)} episodes of {saved.task.id}, returns {', '.join(f'{r:.1f}' for r in returns)}.")
+    print(
+        f"{options.out}: {len(returns)} episodes of {saved.task.id}, returns {', '.join(f'{r:.1f}' for r in returns)}."
+    )
     return 0
 
 
@@ -284,7 +287,9 @@ def _take(args: list[str], flag: str) -> tuple[str | None, list[str]]:
 def _only(args: list[str], allowed: Sequence[str]) -> list[str]:
     for arg in args:
         if arg.startswith("--") and arg.split("=")[0] not in allowed:
-            raise CairnError(f"{arg.split('=')[0]} cannot change when a run is resumed; leave it out, or start a new run.")
+            raise CairnError(
+                f"{arg.split('=')[0]} cannot change when a run is resumed; leave it out, or start a new run."
+            )
     return args
 
 
@@ -309,7 +314,9 @@ def _stored_recipe(base: Any, rest: list[str], out: str | None) -> tuple[Any, Pa
     else:
         found = [p for p in Path("runs").glob(f"{stem}*") if p.name == stem or p.name[len(stem) :][:1] == "-"]
         if not found:
-            raise CairnError(f"there is no run of {base.name} to resume under runs/ ({stem}); start it without --resume.")
+            raise CairnError(
+                f"there is no run of {base.name} to resume under runs/ ({stem}); start it without --resume."
+            )
         folder = max(found, key=lambda p: p.stat().st_mtime)
     path = folder / "config.json"
     if not path.exists():

@@ -57,7 +57,11 @@ gym.register("toy/Corridor-v0", Corridor, max_episode_steps=20)
 gym.register("toy/Aim-v0", Aim)
 
 CORRIDOR = {
-    "dqn": (DQNConfig(hidden=(32,), batch_size=32, learning_starts=200, epsilon=linear(1, 0.1, 0.5), target_every=50), 3000, 2),
+    "dqn": (
+        DQNConfig(hidden=(32,), batch_size=32, learning_starts=200, epsilon=linear(1, 0.1, 0.5), target_every=50),
+        3000,
+        2,
+    ),
     "ppo": (PPOConfig(hidden=(32,), horizon=64, batch_size=64, epochs=4, lr=constant(3e-3)), 6000, 4),
     "a2c": (A2CConfig(hidden=(32,), horizon=16, lr=constant(5e-3)), 10000, 4),
     "reinforce": (ReinforceConfig(hidden=(32,), lr=constant(1e-2)), 10000, 4),

@@ -31,7 +31,9 @@ def fill(r, rows, rng, fillers=False):
         for e in range(r.num_envs):
             if valid[e]:
                 history[e].append(
-                    dict(k=k, obs=obs[e, 0], action=action[e], reward=reward[e], next=obs[e, 0] + 0.5, term=terminated[e])
+                    dict(
+                        k=k, obs=obs[e, 0], action=action[e], reward=reward[e], next=obs[e, 0] + 0.5, term=terminated[e]
+                    )
                 )
                 history[e][-1]["end"] = bool(terminated[e] or truncated[e])
             elif history[e]:
@@ -42,7 +44,7 @@ def fill(r, rows, rng, fillers=False):
 def expected(history, e, k, n, newest):
     """The n-step transition that starts at row k of environment e, by a plain walk."""
     at = next(i for i, row in enumerate(history[e]) if row["k"] == k)
-    total, discount, i = 0.0, 1.0, 0
+    total, i = 0.0, 0
     while True:
         row = history[e][at + i]
         total += GAMMA**i * row["reward"]
@@ -53,7 +55,13 @@ def expected(history, e, k, n, newest):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 4), st.integers(1, 12), st.integers(1, 40), st.integers(1, 5), st.booleans(), st.integers(0, 5), st.integers(0, 99)
+    st.integers(1, 4),
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.integers(1, 5),
+    st.booleans(),
+    st.integers(0, 5),
+    st.integers(0, 99),
 )
 def test_every_sample_is_a_true_transition(envs, live, rows, n, fillers, slack, seed):
     r = ring(live * envs, envs, n=n, slack=slack)
@@ -94,7 +102,7 @@ def test_cut_ends_what_is_open():
 
 
 def test_what_a_checkpoint_needs_survives_what_came_after(tmp_path):
-    """The ring is mapped: after a checkpoint more rows are written, the process dies, and a new ring reads the old state."""
+    """After a checkpoint more rows are written, the process dies, and a new ring reads the old state."""
     rng = np.random.default_rng(0)
     r = ring(8, 2, n=2, slack=5, folder=tmp_path)
     fill(r, 11, rng)

@@ -38,7 +38,7 @@ CASES = {
 
 
 def what_must_happen(index, lengths, how, count):
-    """The first `count` transitions of one environment: (obs, action, reward, next_obs, terminated, truncated, next first)."""
+    """One environment's first transitions: (obs, action, reward, next_obs, terminated, truncated, what is seen next)."""
     out, episode, t = [], 0, 0
     for k in range(count):
         action = (k + index) % 5
@@ -134,7 +134,9 @@ def test_actions_arrive_in_the_tasks_own_units():
     from cairn.core.types import Box
 
     space = Box((2,), (-2.0, 0.0), (2.0, 10.0))
-    np.testing.assert_allclose(space.to_env(np.array([[-1.0, 1.0], [0.5, 0.0], [9.0, -9.0]])), [[-2, 10], [1, 5], [2, 0]])
+    np.testing.assert_allclose(
+        space.to_env(np.array([[-1.0, 1.0], [0.5, 0.0], [9.0, -9.0]])), [[-2, 10], [1, 5], [2, 0]]
+    )
     np.testing.assert_allclose(space.from_env(np.array([[1.0, 5.0]])), [[0.5, 0.0]])
 
 

@@ -17,7 +17,10 @@ def makers(fault, count=3, bad=1):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("raise", "environment 1 raised ValueError: the wheel fell off"), ("nan", "environment 1 returned an observation")],
+    [
+        ("raise", "environment 1 raised ValueError: the wheel fell off"),
+        ("nan", "environment 1 returned an observation"),
+    ],
 )
 def test_sync_names_the_environment(kind, words):
     envs = Sync(makers((kind, 0, 3)))
@@ -37,7 +40,7 @@ def test_sync_wakes_from_a_hang():
 
 @pytest.mark.parametrize("kind", ["raise", "nan", "die", "hang"])
 def test_a_worker_is_replaced_and_counted(kind):
-    # episode 0 of a fresh process fails at step 2; reseeding starts that process anew, so give the fault a later episode
+    # the fault is in episode 1: a fresh process begins at episode 0 and does not meet it again here
     envs = Workers(makers((kind, 1, 2)), workers=3, timeout=1.0)
     try:
         envs.reset([1, 2, 3])

@@ -13,6 +13,26 @@ from cairn.agents.td3 import TD3, TD3Config
 from cairn.core.errors import CairnError, closest
 from cairn.core.types import Spec
 
+__all__ = [
+    "A2C",
+    "AGENTS",
+    "DQN",
+    "PPO",
+    "SAC",
+    "TD3",
+    "A2CConfig",
+    "AgentConfig",
+    "DQNConfig",
+    "PPOConfig",
+    "Reinforce",
+    "ReinforceConfig",
+    "SACConfig",
+    "TD3Config",
+    "agent_name",
+    "build",
+    "config_type",
+]
+
 AgentConfig = A2CConfig | DQNConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
 
 AGENTS: dict[str, tuple[type[Any], type[Any]]] = {

@@ -41,6 +41,9 @@ class OnPolicy(Agent, Protocol):
 
 
 class OffPolicy(Agent, Protocol):
-    """Learns from replayed transitions; cfg has capacity, batch_size, learning_starts, updates_per_step, gamma, n_step."""
+    """Learns from replayed transitions.
+
+    Its config has capacity, batch_size, learning_starts, updates_per_step, gamma and n_step.
+    """
 
     def update(self, batch: Transition) -> Metrics: ...

@@ -60,7 +60,7 @@ class DQN:
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
-        greedy = self.q(obs.flatten(1)).argmax(-1)
+        greedy: Tensor = self.q(obs.flatten(1)).argmax(-1)
         if not explore:
             return greedy
         coin = torch.rand(len(obs), generator=self.generator, device=obs.device)

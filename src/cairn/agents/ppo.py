@@ -1,8 +1,8 @@
 """Proximal policy optimisation (Schulman et al. 2017) with generalised advantages (Schulman et al. 2016).
 
-Log-probabilities and values of the rollout are computed in one large pass when it is complete, not step by step while it
-is collected: acting runs only what acting needs. Observation statistics stand still within an iteration, so the policy
-that is improved is the policy that acted.
+Log-probabilities and values of the rollout are computed in one large pass when it is complete, not step by step while
+it is collected: acting runs only what acting needs. Observation statistics stand still within an iteration, so the
+policy that is improved is the policy that acted.
 """
 
 from __future__ import annotations

@@ -93,7 +93,8 @@ class SAC:
 
     @property
     def alpha(self) -> Tensor:
-        return self.log_alpha[0].detach().exp()
+        log_alpha: Tensor = self.log_alpha[0]
+        return log_alpha.detach().exp()
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:

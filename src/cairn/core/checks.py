@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from cairn.core.errors import CairnError
@@ -43,11 +42,6 @@ Natural = Annotated[int, Range(0)]
 Widths = Annotated[tuple[int, ...], Range(1)]
 
 
-@lru_cache(maxsize=None)
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls, include_extras=True)
-
-
 def _ranges(hint: Any) -> list[Range]:
     """The ranges a hint carries, looking through unions such as `Count | None`."""
     if get_origin(hint) is Annotated:
@@ -57,12 +51,13 @@ def _ranges(hint: Any) -> list[Range]:
 
 def validated(config: T, prefix: str = "") -> T:
     """The same config, or a CairnError naming the first field out of its range."""
+    hints = get_type_hints(type(config), include_extras=True)
     for f in fields(config):  # type: ignore[arg-type]
         value = getattr(config, f.name)
         name = f"{prefix}{f.name}"
         if is_dataclass(value) and not isinstance(value, type):
             validated(value, f"{name}.")
-        for allowed in _ranges(_hints(type(config))[f.name]):
+        for allowed in _ranges(hints[f.name]):
             items = getattr(value, "bounds", value)  # a schedule is checked at both ends
             items = items if isinstance(items, (tuple, list)) else [items]
             for item in items:

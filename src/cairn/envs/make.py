@@ -10,7 +10,14 @@ import gymnasium as gym
 from cairn.core.errors import CairnError, closest
 
 # which extra brings what an environment family needs
-_EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "robotics": "robotics", "ale": "atari", "atari": "atari", "pygame": "box2d"}
+_EXTRAS = {
+    "box2d": "box2d",
+    "mujoco": "mujoco",
+    "robotics": "robotics",
+    "ale": "atari",
+    "atari": "atari",
+    "pygame": "box2d",
+}
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ class ActorCritic(nn.Module):
         """obs [..., *shape] -> V(s) [...]."""
         flat = obs.flatten(-self.obs_dims)
         lead = flat.shape[:-1]
-        return self.value_head(self.trunk(flat.reshape(-1, flat.shape[-1]))[1])[0, :, 0].reshape(lead)
+        out: Tensor = self.value_head(self.trunk(flat.reshape(-1, flat.shape[-1]))[1])[0, :, 0]
+        return out.reshape(lead)
 
     def values(self, rollout: Rollout, obs: Tensor) -> tuple[Tensor, Tensor]:
         """V(sₜ) and V(s'ₜ), both [T, N], for a rollout and its normalised observations.

@@ -1,4 +1,4 @@
-"""An update recorded as a CUDA graph: one launch in place of some two hundred. Elsewhere the function is left as it is."""
+"""An update recorded as a CUDA graph: one launch in place of some two hundred. On a CPU nothing changes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WARM_UP = 3
 def graphed(learn: Learn, generator: Generator) -> Learn:
     """`learn(batch, *flags)` with one graph for each set of flags.
 
-    What is recorded is replayed as it was: `learn` must branch on its flags alone, keep its state in tensors on the device
-    and draw from `generator`. The first calls run plainly, as recording asks.
+    What is recorded is replayed as it was: `learn` must branch on its flags alone, keep its state in tensors on the
+    device and draw from `generator`. The first calls run plainly, as recording asks.
     """
     if generator.device.type != "cuda":
         return learn
@@ -34,7 +34,7 @@ def graphed(learn: Learn, generator: Generator) -> Learn:
             graph.replay()
             return metrics
         calls[flags] = calls.get(flags, 0) + 1
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         if calls[flags] <= WARM_UP:
             with torch.cuda.stream(side):
@@ -43,7 +43,7 @@ def graphed(learn: Learn, generator: Generator) -> Learn:
             return metrics
         slots = Transition(**{name: value.clone() for name, value in batch.__dict__.items()})
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(generator)  # type: ignore[no-untyped-call]
+        graph.register_generator_state(generator)
         with torch.cuda.graph(graph):
             metrics = learn(slots, *flags)
         recorded[flags] = graph, slots, metrics

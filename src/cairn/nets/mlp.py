@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -47,7 +48,7 @@ class Ensemble(nn.Module):
     ) -> None:
         super().__init__()
         widths = [fan_in, *hidden]
-        self.layers = nn.ModuleList(Linear(members, a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(Linear(members, a, b) for a, b in pairwise(widths))
         self.head = None if fan_out is None else Linear(members, widths[-1], fan_out)
         self.activation = _ACTIVATIONS[activation]
         self.layer_norm = layer_norm

@@ -44,7 +44,7 @@ class Normalizer(nn.Module):
 
 
 class ReturnScale(nn.Module):
-    """Rewards divided by the standard deviation of the discounted return seen so far, each environment's sum its own."""
+    """Rewards divided by the standard deviation of the discounted return, each environment's sum its own."""
 
     def __init__(self, gamma: float, clip: float = 10.0) -> None:
         super().__init__()

@@ -42,7 +42,9 @@ RECIPES = {
     ),
     "cartpole-a2c": Recipe(
         env="CartPole-v1",
-        agent=A2CConfig(horizon=16, lr=linear(1e-3, 0.0), gamma=0.99, lam=0.95, rmsprop=False, normalise_advantage=True),
+        agent=A2CConfig(
+            horizon=16, lr=linear(1e-3, 0.0), gamma=0.99, lam=0.95, rmsprop=False, normalise_advantage=True
+        ),
         steps=500_000,
         envs=8,
         target=500,

@@ -16,8 +16,8 @@ from cairn.replay.storage import Storage
 class Ring:
     """The last `capacity` transitions of N environments, in rows of N.
 
-    Mapped onto files (`folder`), the ring IS the checkpoint's replay: it owns `slack` rows more than it samples from, so
-    what was written after a checkpoint never overwrites what that checkpoint needs. A checkpoint stores `rows` alone.
+    Mapped onto files (`folder`), the ring IS the checkpoint's replay: it owns `slack` rows more than it samples from,
+    so what was written after a checkpoint never overwrites what that checkpoint needs. A checkpoint stores `rows`.
     """
 
     def __init__(

@@ -34,6 +34,8 @@ def recipe_rows(results: Path) -> list[dict[str, Any]]:
 def text_table(rows: Sequence[dict[str, Any]]) -> str:
     """Rows as aligned columns."""
     heads = list(rows[0])
-    cells = [heads] + [["" if r[h] is None else f"{r[h]:,g}" if isinstance(r[h], float) else str(r[h]) for h in heads] for r in rows]
+    cells = [heads] + [
+        ["" if r[h] is None else f"{r[h]:,g}" if isinstance(r[h], float) else str(r[h]) for h in heads] for r in rows
+    ]
     widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,8 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     returns: list[float] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with imageio.get_writer(out, fps=rate, macro_block_size=2) as video:
+        writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
+        with writer as video:
             for k in range(episodes):
                 obs, _ = env.reset(seed=seed + k)
                 total, ended = 0.0, False
@@ -53,7 +55,8 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     except Exception as error:
         if "gl" in type(error).__name__.lower() or "EGL" in str(error) or "OpenGL" in str(error):
             raise CairnError(
-                f"{task.id} cannot be drawn without a screen ({error}); install EGL or OSMesa and set MUJOCO_GL=egl or osmesa."
+                f"{task.id} cannot be drawn without a screen ({error});"
+                " install EGL or OSMesa and set MUJOCO_GL=egl or osmesa."
             ) from error
         raise
     finally:

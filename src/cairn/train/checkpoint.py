@@ -1,7 +1,7 @@
 """Policies and checkpoints as data: safetensors and JSON in a folder that appears whole or not at all.
 
-    policy.safetensors    networks and normalisers          policy.json    agent, task, spec, checksum
-    training.safetensors  optimisers and generators         training.json  counters, replay, checksum    (checkpoints only)
+policy.safetensors    networks and normalisers          policy.json    agent, task, spec, checksum
+training.safetensors  optimisers and generators         training.json  counters, replay, checksum    (checkpoints only)
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise CairnError(f"the disk is full: {folder} could not be written, and what was saved before stands.") from error
+            raise CairnError(
+                f"the disk is full: {folder} could not be written, and what was saved before stands."
+            ) from error
         raise CairnError(f"{folder} could not be written: {error.strerror}.") from error
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
@@ -159,7 +161,9 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(head, dict) or not isinstance(head.get("format"), int):
         raise CairnError(f"{path} was not written by Cairn.")
     if head["format"] > FORMAT:
-        raise CairnError(f"{path} is of format {head['format']}, newer than this Cairn reads ({FORMAT}); upgrade Cairn.")
+        raise CairnError(
+            f"{path} is of format {head['format']}, newer than this Cairn reads ({FORMAT}); upgrade Cairn."
+        )
     return head
 
 

@@ -1,4 +1,4 @@
-"""What a run writes down: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz as Stable-Baselines3's tools read them."""
+"""What a run writes down: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz in SB3's formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Logs:
             else:
                 os.truncate(path, offsets[name])
             self.files[name] = open(path, "a")
-        self.board = SummaryWriter(str(folder / "tb"), purge_step=step or None)  # type: ignore[no-untyped-call]
+        self.board = SummaryWriter(str(folder / "tb"), purge_step=step or None)
         self.evaluations: list[tuple[int, Score]] = []
         if offsets is not None:
             self._reload_evaluations(step)
@@ -42,7 +42,7 @@ class Logs:
     def metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             self.files["metrics.csv"].write(f"{step},{seconds:.2f},{name},{value:.6g}\n")
-            self.board.add_scalar(name, value, step)  # type: ignore[no-untyped-call]
+            self.board.add_scalar(name, value, step)
 
     def episode(self, episode: Episode, seconds: float) -> None:
         self.files["monitor.csv"].write(f"{episode.total:.6f},{episode.length},{seconds:.4f}\n")
@@ -77,4 +77,4 @@ class Logs:
     def close(self) -> None:
         for file in self.files.values():
             file.close()
-        self.board.close()  # type: ignore[no-untyped-call]
+        self.board.close()

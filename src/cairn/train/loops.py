@@ -26,7 +26,7 @@ def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
 
 
 def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollout, Array]:
-    """`horizon` steps of every environment, or one whole episode of each where it is 0 (steps past it are not valid)."""
+    """`horizon` steps of every environment; where it is 0, one whole episode of each, steps past it not valid."""
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(envs.num_envs, bool)
     while len(rows) < agent.horizon if agent.horizon else open_.any():

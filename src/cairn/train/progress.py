@@ -10,9 +10,9 @@ from typing import TextIO
 class Progress:
     """One line on a terminal, rewritten twice a second: steps, speed, score, time left."""
 
-    def __init__(self, name: str, steps: int, *, start: int = 0, stream: TextIO = sys.stderr) -> None:
-        self.name, self.steps, self.stream = name, steps, stream
-        self.live = stream.isatty()
+    def __init__(self, name: str, steps: int, *, start: int = 0, stream: TextIO | None = None) -> None:
+        self.name, self.steps, self.stream = name, steps, stream or sys.stderr
+        self.live = self.stream.isatty()
         self.begun, self.start = time.perf_counter(), start
         self.shown = 0.0
 

@@ -40,4 +40,3 @@ class Recipe:
     @property
     def task(self) -> Task:
         return Task(self.env, self.time_limit, self.env_args)
-

@@ -1,4 +1,4 @@
-"""A run: its counters, its folder, when to log, evaluate, save and stop. The loops tell it what happened; it keeps house."""
+"""A run: its counters, its folder, when to log, evaluate, save and stop. The loops tell it what happened."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ class Run:
                 self.handlers[number] = signal.signal(number, self._interrupt)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
         self.progress_line.done()

@@ -85,9 +85,7 @@ class Scorer:
 
 
 def _vector(recipe: Recipe, count: int) -> Vector:
-    return make_vector(
-        recipe.task, count, backend=recipe.vector, workers=recipe.workers, timeout=recipe.env_timeout
-    )
+    return make_vector(recipe.task, count, backend=recipe.vector, workers=recipe.workers, timeout=recipe.env_timeout)
 
 
 def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Ring:

@@ -92,7 +92,7 @@ def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[
         width = spaces.flatdim(observation)
     except (NotImplementedError, ValueError):
         raise CairnError(f"the observation space {observation} cannot be laid out as one array.") from None
-    return Spec((width,), "float32", act), lambda obs: spaces.flatten(observation, obs)
+    return Spec((width,), "float32", act), lambda obs: np.asarray(spaces.flatten(observation, obs))
 
 
 def _flatten_goal(obs: dict[str, Array]) -> Array:

@@ -39,7 +39,7 @@ class Gymnasium:
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
         self.resetting[:] = False
-        obs, _ = self.env.reset(seed=[int(s) for s in seeds])
+        obs, _ = self.env.reset(seed=[int(s) for s in seeds])  # type: ignore[arg-type]
         return self._rows(obs)
 
     def send(self, action: Array) -> None:

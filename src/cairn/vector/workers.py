@@ -1,4 +1,4 @@
-"""Environments spread over worker processes, each a lane, writing into shared memory. A worker that dies is replaced."""
+"""Environments spread over worker processes, each a lane, writing into shared memory. A dead worker is replaced."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -27,8 +28,9 @@ MAX_RESTARTS_IN_A_ROW = 3
 class Workers:
     """Vector over `workers` processes (by default one a core). The same seeds give the same steps as `Sync`.
 
-    A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin new
-    episodes, their lost step comes back as not valid. Failing again and again without a good step between stops the run.
+    A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin
+    new episodes, their lost step comes back as not valid. Failing again and again without a good step between stops
+    the run.
     """
 
     def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
@@ -39,7 +41,7 @@ class Workers:
         self.seed = 0
         count = min(workers or os.cpu_count() or 1, self.num_envs)
         edges = np.linspace(0, self.num_envs, count + 1).round().astype(int).tolist()
-        self.spans = list(zip(edges, edges[1:], strict=False))
+        self.spans = list(pairwise(edges))
         self.makers = cloudpickle.dumps(list(makers))
         probe = makers[0]()
         self.spec = Lane([lambda: probe]).spec
@@ -81,7 +83,7 @@ class Workers:
 
     def send(self, action: Array) -> None:
         self.action[:] = self.spec.action.to_env(action)
-        for worker, pipe in enumerate(self.pipes):
+        for pipe in self.pipes:
             try:
                 pipe.send(("step", None))
             except (BrokenPipeError, ConnectionResetError):

@@ -1,0 +1,131 @@
+"""Checkpoints are data: refused when they are anything else, and never half there."""
+
+import errno
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cairn import SAC, CairnError
+from cairn.agents import SACConfig, build
+from cairn.core.types import Box, Spec
+from cairn.envs.make import Task
+from cairn.train import checkpoint
+from cairn.train.checkpoint import load_policy, save_policy
+
+SPEC = Spec((3,), "float32", Box((1,), (-2.0,), (2.0,)))
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    agent = build(SACConfig(hidden=(8,)), SPEC, seed=3)
+    save_policy(tmp_path / "policy", agent, Task("Pendulum-v1", 50), {"seed": 3})
+    return tmp_path / "policy"
+
+
+def test_a_policy_comes_back_as_it_was(saved):
+    before, after = build(SACConfig(hidden=(8,)), SPEC, seed=3), load_policy(saved)
+    obs = torch.randn(5, 3)
+    assert torch.equal(before.act(obs, explore=False), after.agent.act(obs, explore=False))
+    assert after.task == Task("Pendulum-v1", 50) and after.agent.cfg == before.cfg and after.agent.spec == SPEC
+
+
+def test_cut_short(saved):
+    blob = (saved / "policy.safetensors").read_bytes()
+    (saved / "policy.safetensors").write_bytes(blob[:100])
+    with pytest.raises(CairnError, match="damaged"):
+        load_policy(saved)
+
+
+def test_altered(saved):
+    blob = bytearray((saved / "policy.safetensors").read_bytes())
+    blob[-1] ^= 1
+    (saved / "policy.safetensors").write_bytes(bytes(blob))
+    with pytest.raises(CairnError, match="damaged"):
+        load_policy(saved)
+
+
+def test_from_a_newer_format(saved):
+    head = json.loads((saved / "policy.json").read_text())
+    (saved / "policy.json").write_text(json.dumps({**head, "format": 99}))
+    with pytest.raises(CairnError, match="newer than this Cairn"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 1, "agent": {"kind": "Evil"}}'])
+def test_json_that_is_not_ours(saved, text):
+    (saved / "policy.json").write_text(text)
+    with pytest.raises(CairnError):
+        load_policy(saved)
+
+
+class Bomb:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+def test_a_pickle_is_refused_and_never_run(saved, tmp_path):
+    marker = tmp_path / "boom"
+    alone = tmp_path / "model.pkl"
+    alone.write_bytes(pickle.dumps(Bomb(marker)))
+    with pytest.raises(CairnError, match="never unpickles"):
+        load_policy(alone)
+    (saved / "policy.safetensors").write_bytes(alone.read_bytes())
+    with pytest.raises(CairnError):
+        load_policy(saved)
+    import hashlib  # even with a matching checksum
+
+    head = json.loads((saved / "policy.json").read_text())
+    head["sha256"] = hashlib.sha256(alone.read_bytes()).hexdigest()
+    (saved / "policy.json").write_text(json.dumps(head))
+    with pytest.raises(CairnError, match="not a safetensors file"):
+        load_policy(saved)
+    assert not marker.exists()
+
+
+def test_a_full_disk_leaves_the_old_policy(saved, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    other = build(SACConfig(hidden=(8,)), SPEC, seed=4)
+    with pytest.raises(CairnError, match="disk is full"):
+        save_policy(saved, other, Task("Pendulum-v1"), {})
+    monkeypatch.undo()
+    assert load_policy(saved).about == {"seed": 3}
+    assert [p.name for p in saved.parent.iterdir()] == ["policy"]
+
+
+def test_missing_tensor_and_wrong_shape_are_named(saved):
+    head = json.loads((saved / "policy.json").read_text())
+    head["agent"]["hidden"] = [16]
+    (saved / "policy.json").write_text(json.dumps(head))
+    with pytest.raises(CairnError, match="tensor actor.layers.0.weight has shape"):
+        load_policy(saved)
+
+
+def test_the_familiar_face(tmp_path):
+    model = SAC("Pendulum-v1", seed=1, hidden=(16,), learning_starts=50, lr=1e-3).learn(200)
+    obs = np.zeros((4, 3), np.float32)
+    action, state = model.predict(obs, deterministic=True)
+    assert action.shape == (4, 1) and state is None and np.abs(action).max() <= 2.0
+    model.save(tmp_path / "m")
+    again = SAC.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(obs[0], deterministic=True)[0], action[0])
+    with pytest.raises(CairnError, match="holds a sac policy"):
+        from cairn import TD3
+
+        TD3.load(tmp_path / "m")
+    with pytest.raises(CairnError, match="Did you mean gamma"):
+        SAC("Pendulum-v1", gama=0.9)
+    with pytest.raises(CairnError, match="gamma is 1.2"):
+        SAC("Pendulum-v1", gamma=1.2)
+    with pytest.raises(CairnError, match="shape"):
+        model.predict(np.zeros(7))

@@ -1,0 +1,178 @@
+"""Resuming is exact: killed and resumed runs end with the weights of a run left alone, to the last bit."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from cairn.agents import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.core.errors import CairnError
+from cairn.train.checkpoint import checkpoints
+from cairn.train.recipe import Recipe
+from cairn.train.trainer import train
+
+SMALL = {"hidden": (16, 16)}
+AGENTS = {
+    "dqn": ("CartPole-v1", DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=3, capacity=700)),
+    "sac": ("Pendulum-v1", SACConfig(**SMALL, learning_starts=100, batch_size=16, capacity=700)),
+    "td3": ("Pendulum-v1", TD3Config(**SMALL, learning_starts=100, batch_size=16)),
+    "ppo": (
+        "Pendulum-v1",
+        PPOConfig(**SMALL, horizon=50, batch_size=50, epochs=2, normalise_obs=True, normalise_reward=True),
+    ),
+    "a2c": ("CartPole-v1", A2CConfig(**SMALL, normalise_obs=True)),
+    "reinforce": ("CartPole-v1", ReinforceConfig(**SMALL)),
+}
+
+
+def recipe(name: str, vector="sync") -> Recipe:
+    env, agent = AGENTS[name]
+    every = {"checkpoint_every": 1000, "eval_every": 500, "log_every": 200, "eval_episodes": 2}
+    return Recipe(env=env, agent=agent, steps=2000, envs=2, seed=7, name=name, vector=vector, **every)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Everything a finished run knows: networks, optimisers, generators."""
+    last = checkpoints(folder / "checkpoints")[-1]
+    out = {}
+    for file in ("policy.safetensors", "training.safetensors"):
+        out |= {f"{file}:{k}": v for k, v in safetensors.torch.load_file(last / file).items()}
+    return out
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    left, right = weights(a), weights(b)
+    assert left.keys() == right.keys()
+    for key in left:
+        assert torch.equal(left[key], right[key]), key
+    assert checkpoints(a / "checkpoints")[-1].name == checkpoints(b / "checkpoints")[-1].name
+
+    def without_clock(folder):  # step, name, value of every line but those of time
+        lines = (folder / "metrics.csv").read_text().splitlines()[1:]
+        return [(line.split(",")[0], *line.split(",")[2:]) for line in lines if "time/" not in line]
+
+    assert without_clock(a) == without_clock(b)
+    with np.load(a / "evaluations.npz") as x, np.load(b / "evaluations.npz") as y:
+        for key in ("timesteps", "results", "ep_lengths"):
+            np.testing.assert_array_equal(x[key], y[key])
+    count = [len((f / "monitor.csv").read_text().splitlines()) for f in (a, b)]
+    assert count[0] == count[1]
+
+
+RUNNER = """
+import sys, json
+from pathlib import Path
+from tests.train.test_resume import recipe
+from cairn.train.trainer import train
+name, folder, vector = sys.argv[1:4]
+folder = Path(folder)
+train(recipe(name, vector), folder, resume=(folder / "config.json").exists())
+"""
+
+
+def start(name: str, folder: Path, vector="sync") -> subprocess.Popen:
+    root = Path(__file__).parent.parent.parent
+    return subprocess.Popen([sys.executable, "-c", RUNNER, name, str(folder), vector], cwd=root, stderr=subprocess.PIPE)
+
+
+def kill(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_two_thousand_steps_equal_one_thousand_a_kill_and_one_thousand(name, tmp_path):
+    train(recipe(name), tmp_path / "alone")
+    process = start(name, tmp_path / "killed")
+    saved = tmp_path / "killed" / "checkpoints"
+    while not checkpoints(saved):
+        assert process.poll() is None, process.stderr.read().decode()
+        time.sleep(0.002)
+    kill(process)
+    assert 1000 <= int(checkpoints(saved)[-1].name) < 2000  # it had not finished
+    train(recipe(name), tmp_path / "killed", resume=True)
+    assert_same_run(tmp_path / "alone", tmp_path / "killed")
+
+
+def test_killed_at_twenty_random_moments(tmp_path):
+    """Twenty SIGKILLs at random times, a resume after each: the same run in the end, no checkpoint lost."""
+    plan = replace(recipe("sac"), checkpoint_every=100)
+    train(plan, tmp_path / "alone")
+    runner = RUNNER.replace("recipe(name, vector)", "replace(recipe(name, vector), checkpoint_every=100)")
+    runner = "from dataclasses import replace\n" + runner
+    rng, folder = random.Random(0), tmp_path / "killed"
+    root = Path(__file__).parent.parent.parent
+    kills, reached = 0, 0
+    while kills < 20:
+        process = subprocess.Popen(
+            [sys.executable, "-c", runner, "sac", str(folder), "sync"], cwd=root, stderr=subprocess.PIPE
+        )
+        before = time.time()
+        while process.poll() is None and not (folder / "config.json").exists():
+            time.sleep(0.01)
+        pause = rng.uniform(1.0, 3.0)  # start-up takes about as long as that; some die in it, some in training
+        while process.poll() is None and time.time() - before < pause:
+            time.sleep(0.01)
+        if process.poll() is not None:
+            assert process.returncode == 0, process.stderr.read().decode()
+            break  # it finished between two kills; the comparison below still holds
+        kill(process)
+        kills += 1
+        now = int(checkpoints(folder / "checkpoints")[-1].name) if checkpoints(folder / "checkpoints") else 0
+        assert now >= reached  # no checkpoint is ever lost
+        reached = now
+    assert kills >= 5
+    train(plan, folder, resume=True)
+    assert_same_run(tmp_path / "alone", folder)
+
+
+def test_workers_and_sync_train_to_the_same_weights(tmp_path):
+    train(recipe("ppo"), tmp_path / "sync")
+    train(recipe("ppo", "async"), tmp_path / "async")
+    assert_same_run(tmp_path / "sync", tmp_path / "async")
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(tmp_path, capsys):
+    plan = replace(recipe("dqn"), checkpoint_every=500)
+    train(plan, tmp_path / "alone")
+    train(replace(plan, steps=2000), tmp_path / "hurt")
+    newest = checkpoints(tmp_path / "hurt" / "checkpoints")[-1]
+    blob = (newest / "policy.safetensors").read_bytes()
+    (newest / "policy.safetensors").write_bytes(blob[: len(blob) // 2])
+    train(plan, tmp_path / "hurt", resume=True)
+    assert "damaged" in capsys.readouterr().err
+    assert_same_run(tmp_path / "alone", tmp_path / "hurt")
+
+
+def test_no_good_checkpoint_is_one_sentence(tmp_path):
+    plan = replace(recipe("dqn"), steps=1000)
+    train(plan, tmp_path)
+    for folder in checkpoints(tmp_path / "checkpoints"):
+        (folder / "training.json").write_text("{")
+    with pytest.raises(CairnError, match="none of the checkpoints"):
+        train(plan, tmp_path, resume=True)
+
+
+def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
+    process = start("sac", tmp_path)
+    while not (tmp_path / "monitor.csv").exists() or (tmp_path / "monitor.csv").stat().st_size < 10:
+        assert process.poll() is None, process.stderr.read().decode()
+        time.sleep(0.01)
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGTERM)
+    process.wait()
+    process.stderr.close()
+    at = int(checkpoints(tmp_path / "checkpoints")[-1].name)
+    assert 0 < at < 2000
+    outcome = train(recipe("sac"), tmp_path, resume=True)
+    assert outcome.step == 2000
