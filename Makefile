@@ -6,7 +6,7 @@ EXTRAS := box2d,mujoco,video,dev
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test fmt lint type unit bench results clean
+.PHONY: demo test fmt lint type unit bench clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
 $(VENV)/.ready: pyproject.toml constraints.txt

@@ -30,11 +30,15 @@ from cairn.vector.make import make_vector
 def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any) -> Outcome:
     """Run a recipe by name: `train("cartpole-ppo", seed=3, out="runs/mine")`. Keywords change its fields."""
     base = find(recipe) if isinstance(recipe, str) else recipe
-    known = {f.name for f in fields(base)}
+    return run_recipe(_changed(base, changes), None if out is None else Path(out), resume=resume)
+
+
+def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+    known = {f.name for f in fields(recipe)}
     for name in changes:
         if name not in known:
             raise CairnError(f"a recipe has no field {name!r}.{closest(name, known)}")
-    return run_recipe(replace(base, **changes), None if out is None else Path(out), resume=resume)
+    return replace(recipe, **changes)
 
 
 class Model:
@@ -72,14 +76,15 @@ class Model:
             seed=self.seed,
             device=self.device,
             threads=self.threads,
-            **{"eval_every": steps, "name": f"{self.kind}-{self.task.id}", **recipe},
+            eval_every=steps,
+            name=f"{self.kind}-{self.task.id}",
         )
-        run_recipe(plan, None if out is None else Path(out), resume=resume, agent=self.agent)
+        run_recipe(_changed(plan, recipe), None if out is None else Path(out), resume=resume, agent=self.agent)
         return self
 
     def predict(self, obs: Any, deterministic: bool = False) -> tuple[Array, None]:
-        """One observation or a batch -> action(s) in the environment's own units, and None: there is no hidden state."""
-        rows = np.asarray(self.layout(obs) if isinstance(obs, dict) else obs, self.spec.obs_dtype)
+        """One observation or a batch -> action(s) in the environment's own units, and None for the hidden state."""
+        rows = np.asarray(self._rows(obs), self.spec.obs_dtype)
         single = rows.shape == self.spec.obs_shape
         if not single and rows.shape[1:] != self.spec.obs_shape:
             raise CairnError(f"an observation of this task has shape {self.spec.obs_shape}, not {rows.shape}.")
@@ -88,11 +93,27 @@ class Model:
         out = self.spec.action.to_env(action)
         return (out[0] if single else out), None
 
+    def _rows(self, obs: Any) -> Any:
+        """An observation, or a batch of them, as the spec lays it out."""
+        if isinstance(obs, dict):
+            values = {k: np.asarray(v) for k, v in obs.items()}
+            single = np.ndim(next(iter(values.values()))) < 2
+            rows = (
+                [values] if single else [{k: v[i] for k, v in values.items()} for i in range(len(obs["observation"]))]
+            )
+            laid = np.stack([self.layout(row) for row in rows])
+            return laid[0] if single else laid
+        if np.ndim(obs) < len(self.spec.obs_shape):  # a discrete observation, to be spread out
+            return self.layout(obs)
+        return obs
+
     def evaluate(self, episodes: int = 100, seed: int = 1000) -> Score:
         """Mean return and success over fresh seeds."""
         envs = make_vector(self.task, min(episodes, 20), backend="sync")
         try:
-            return evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
+            score = evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
+            assert score is not None  # nobody stops it
+            return score
         finally:
             envs.close()
 

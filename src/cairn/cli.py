@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import tyro
 
+from cairn.core.checks import Count, Natural, validated
 from cairn.core.errors import CairnError, closest
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
   cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER]
   cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
-  cairn eval PATH [--episodes 100] [--seed 1000] [--json]
+  cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
   cairn watch PATH [--out video.mp4] [--episodes 1]
   cairn list [--json]
 
@@ -34,9 +35,10 @@ class EvalArgs:
     """Score a policy on fresh seeds."""
 
     path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
-    episodes: int = 100
-    seed: int = 1000  # the first episode's; the next ones count up
+    episodes: Count = 100
+    seed: Natural = 1000  # the first episode's; the next ones count up
     json: bool = False  # print one JSON object
+    record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
     stochastic: bool = False  # sample actions instead of taking the likeliest
     device: str = "cpu"
 
@@ -47,8 +49,8 @@ class WatchArgs:
 
     path: tyro.conf.Positional[Path]
     out: Path = Path("video.mp4")
-    episodes: int = 1
-    seed: int = 1000
+    episodes: Count = 1
+    seed: Natural = 1000
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except CairnError as error:
         print(f"cairn: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        print("cairn: interrupted.", file=sys.stderr)
+        raise SystemExit(130) from None
     raise SystemExit(code)
 
 
@@ -90,12 +95,10 @@ def command_train(args: list[str]) -> int:
     base, rest = _base_recipe(args)
     if resume:
         base, folder = _stored_recipe(base, rest, out)
-        rest = _only(rest, ("--steps", "--device", "--seed"))
+        rest = _only(_take(rest, "--seed")[1], ("--steps", "--device"))
     recipe = parse(type(base), rest, default=base, prog=f"cairn train {base.name}")
     if not resume:
         folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
-        if (folder / "config.json").exists():
-            raise CairnError(f"{folder} already holds a run; add --resume to continue it, or name another --out.")
     outcome = train(recipe, folder, resume=resume)
     if outcome.interrupted:
         print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
@@ -105,22 +108,19 @@ def command_train(args: list[str]) -> int:
     print(f"{folder}: {taken}, last evaluation {outcome.score}.")
     if recipe.target is not None:
         verdict = "holds" if outcome.solved else "reached" if outcome.best >= recipe.target else "NOT reached"
-        print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.3g}).")
+        print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.2f}).")
     return 0
 
 
 def command_eval(args: list[str]) -> int:
+    from cairn.report.table import record
     from cairn.report.video import prepare_headless
     from cairn.train.checkpoint import load_policy
     from cairn.train.evaluate import as_policy, evaluate
     from cairn.vector.make import make_vector
 
     prepare_headless()
-    options = parse(EvalArgs, args, prog="cairn eval")
-    if options.episodes < 1:
-        raise CairnError(f"episodes is {options.episodes}; it must be at least 1.")
-    if options.seed < 0:
-        raise CairnError(f"seed is {options.seed}; it must be at least 0.")
+    options = validated(parse(EvalArgs, args, prog="cairn eval"))
     saved = load_policy(options.path, device=options.device, seed=options.seed)
     envs = make_vector(saved.task, min(options.episodes, 20), backend="sync")
     try:
@@ -128,6 +128,9 @@ def command_eval(args: list[str]) -> int:
         score = evaluate(policy, envs, range(options.seed, options.seed + options.episodes))
     finally:
         envs.close()
+    assert score is not None  # nobody stops it
+    if options.record is not None:
+        record(options.record, saved, score, options.seed)
     if options.json:
         body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths")}
         print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
@@ -142,7 +145,7 @@ def command_watch(args: list[str]) -> int:
     from cairn.train.evaluate import as_policy
 
     prepare_headless()
-    options = parse(WatchArgs, args, prog="cairn watch")
+    options = validated(parse(WatchArgs, args, prog="cairn watch"))
     saved = load_policy(options.path)
     returns = record(as_policy(saved.agent), saved.task, options.out, episodes=options.episodes, seed=options.seed)
     print(

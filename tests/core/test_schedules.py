@@ -19,7 +19,9 @@ def test_values(schedule, share, value):
     assert schedule(share) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("schedule", [constant(3e-4), linear(1.0, 0.05, 0.2), exponential(1.0, 0.05), linear(0.1, 0)])
+@pytest.mark.parametrize(
+    "schedule", [constant(3e-4), linear(1.0, 0.05, 0.2), exponential(1.0, 0.05), linear(1.23456789e-4, 0, 1 / 3)]
+)
 def test_a_schedule_reads_what_it_prints(schedule):
     assert parse(str(schedule)) == schedule
 

@@ -15,10 +15,10 @@ def test_an_ensemble_is_its_members_run_one_by_one():
     x = torch.randn(11, 5)
     for e in range(3):
         y = x
-        for layer in net.layers:
+        for layer in net.layers[:-1]:
             y = y @ layer.weight[e] + layer.bias[e]
             y = torch.relu(torch.nn.functional.layer_norm(y, y.shape[-1:]))
-        y = y @ net.head.weight[e] + net.head.bias[e]
+        y = y @ net.layers[-1].weight[e] + net.layers[-1].bias[e]
         torch.testing.assert_close(net(x)[e], y)
 
 
@@ -28,8 +28,14 @@ def test_frozen_passes_gradient_to_the_input_only():
     assert x.grad is not None and all(p.grad is None for p in net.parameters())
 
 
-def test_mlp_keeps_leading_shape():
-    assert MLP(3, (8,), 2)(torch.randn(4, 5, 3)).shape == (4, 5, 2)
+def test_a_copy_and_a_flattened_network_share_nothing_with_the_original():
+    import copy
+
+    net, x = MLP(3, (8,), 2), torch.randn(4, 3)
+    twin, before = copy.deepcopy(net), net(x).detach()
+    flat = Flat(twin)
+    flat.data.zero_()
+    assert twin(x).abs().max() == 0 and torch.equal(net(x), before)
 
 
 def test_categorical_matches_torch():

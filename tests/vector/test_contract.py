@@ -38,7 +38,7 @@ CASES = {
 
 
 def what_must_happen(index, lengths, how, count):
-    """One environment's first transitions: (obs, action, reward, next_obs, terminated, truncated, what is seen next)."""
+    """One environment's first transitions: (obs, action, reward, next_obs, terminated, truncated, seen next)."""
     out, episode, t = [], 0, 0
     for k in range(count):
         action = (k + index) % 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from cairn.agents.a2c import A2C, A2CConfig
 from cairn.agents.dqn import DQN, DQNConfig
 from cairn.agents.ppo import PPO, PPOConfig
@@ -59,4 +61,8 @@ def agent_name(cfg: AgentConfig) -> str:
 
 def build(cfg: AgentConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
     """The agent that a config describes."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise CairnError(f"device {device!r} is not available here; use --device cpu.") from None
     return AGENTS[agent_name(cfg)][1](cfg, spec, seed=seed, device=device)

@@ -69,7 +69,7 @@ class A2C:
         advantage, target = (x[rollout.valid] for x in self.advantage(rollout, obs))
         policy, value = self.net(obs[rollout.valid])
         if self.cfg.normalise_advantage:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
         policy_loss = policy_gradient(policy.log_prob(rollout.action[rollout.valid]), advantage)
         value_loss = (value - target).square().mean()
         entropy = policy.entropy().mean()

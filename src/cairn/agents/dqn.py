@@ -16,7 +16,7 @@ from cairn.core.losses import huber_td
 from cairn.core.schedules import Rate, Share, constant, linear
 from cairn.core.types import Discrete, Spec, Transition
 from cairn.nets.graphs import graphed
-from cairn.nets.mlp import MLP
+from cairn.nets.mlp import MLP, flat
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -60,7 +60,7 @@ class DQN:
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
-        greedy: Tensor = self.q(obs.flatten(1)).argmax(-1)
+        greedy: Tensor = self.q(flat(obs)).argmax(-1)
         if not explore:
             return greedy
         coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
@@ -70,8 +70,8 @@ class DQN:
     @torch.no_grad()
     def td_target(self, batch: Transition) -> Tensor:
         """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B]."""
-        judged = self.target(batch.next_obs.flatten(1))
-        chosen = self.q(batch.next_obs.flatten(1)) if self.cfg.double else judged
+        judged = self.target(flat(batch.next_obs))
+        chosen = self.q(flat(batch.next_obs)) if self.cfg.double else judged
         best = chosen.argmax(-1, keepdim=True)
         return torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
 
@@ -81,7 +81,7 @@ class DQN:
         return self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
 
     def _learn(self, batch: Transition, move_target: bool) -> Metrics:
-        q = self.q(batch.obs.flatten(1)).gather(1, batch.action[:, None])[:, 0]
+        q = self.q(flat(batch.obs)).gather(1, batch.action[:, None])[:, 0]
         loss = huber_td(q, self.td_target(batch))
         self.opt.step(loss)
         if move_target:

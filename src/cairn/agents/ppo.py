@@ -91,14 +91,14 @@ class PPO:
         policy, value = self.net(obs)
         log_ratio = policy.log_prob(action) - old_log_prob
         ratio = log_ratio.exp()
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
         policy_loss = clipped_surrogate(ratio, advantage, self.cfg.clip(self.progress))
         if self.cfg.value_clip is None:
-            value_loss = 0.5 * (value - target).square().mean()
+            value_loss = (value - target).square().mean()
         else:
             value_loss = clipped_value(value, old_value, target, self.cfg.value_clip)
         entropy = policy.entropy().mean()
-        loss = policy_loss + 2 * self.cfg.value_weight * value_loss
+        loss = policy_loss + self.cfg.value_weight * value_loss
         loss = loss - self.cfg.entropy_weight(self.progress) * entropy
         with torch.no_grad():
             kl = (ratio - 1 - log_ratio).mean()  # Schulman's estimate: unbiased and never negative
@@ -117,7 +117,7 @@ class PPO:
         for _ in range(self.cfg.epochs):
             order = torch.randperm(count, generator=self.generator, device=fields[0].device)
             shuffled = [x[order] for x in fields]
-            for start in range(0, count - self.cfg.batch_size // 2, self.cfg.batch_size):
+            for start in range(0, max(count - self.cfg.batch_size // 2, 1), self.cfg.batch_size):
                 loss, metrics = self.loss([x[start : start + self.cfg.batch_size] for x in shuffled])
                 self.opt.step(loss)
             if self.cfg.target_kl is not None and metrics["train/approx_kl"] > 1.5 * self.cfg.target_kl:

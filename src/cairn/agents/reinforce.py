@@ -75,7 +75,7 @@ class Reinforce:
         baseline = {"none": torch.zeros_like(target), "mean": target.mean(), "value": value.detach()}
         advantage = target - baseline[self.cfg.baseline]
         if self.cfg.normalise_advantage:
-            advantage = advantage / (advantage.std() + 1e-8)
+            advantage = advantage / (advantage.std(correction=0) + 1e-8)
         policy_loss = policy_gradient(policy.log_prob(rollout.action[rollout.valid]), advantage)
         value_loss = (value - target).square().mean() if self.cfg.baseline == "value" else torch.zeros(())
         entropy = policy.entropy().mean()

@@ -21,7 +21,7 @@ from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
 from cairn.nets.graphs import graphed
 from cairn.nets.heads import TanhGaussian
-from cairn.nets.mlp import MLP, Activation, Ensemble
+from cairn.nets.mlp import MLP, Activation, Ensemble, flat
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -83,12 +83,12 @@ class SAC:
         }
 
     def policy(self, obs: Tensor) -> TanhGaussian:
-        mean, log_std = self.actor(obs.flatten(1)).chunk(2, -1)
+        mean, log_std = self.actor(flat(obs)).chunk(2, -1)
         return TanhGaussian(mean, log_std.clamp(*LOG_STD))
 
     def q(self, critic: Ensemble, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
         """[E, B]"""
-        out: Tensor = critic(torch.cat([obs.flatten(1), action], 1), frozen)[..., 0]
+        out: Tensor = critic(torch.cat([flat(obs), action], 1), frozen)[..., 0]
         return out
 
     @property
@@ -107,7 +107,8 @@ class SAC:
         action, log_prob = self.policy(batch.next_obs).sample_with_log_prob(self.generator)
         q = self.q(self.target_critic, batch.next_obs, action)
         if len(q) > 2:
-            q = q[torch.randperm(len(q), generator=self.generator, device=q.device)[:2]]
+            pair = torch.rand(len(q), generator=self.generator, device=q.device).argsort()[:2]
+            q = q[pair]
         return batch.reward + batch.discount * (q.amin(0) - self.alpha * log_prob)
 
     def update(self, batch: Transition) -> Metrics:

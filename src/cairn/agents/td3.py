@@ -16,7 +16,7 @@ from cairn.core.losses import twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
 from cairn.nets.graphs import graphed
-from cairn.nets.mlp import MLP, Ensemble
+from cairn.nets.mlp import MLP, Ensemble, flat
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -70,12 +70,12 @@ class TD3:
         }
 
     def pi(self, actor: MLP, obs: Tensor) -> Tensor:
-        out: Tensor = actor(obs.flatten(1)).tanh()
+        out: Tensor = actor(flat(obs)).tanh()
         return out
 
     def q(self, critic: Ensemble, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
         """[2, B]"""
-        out: Tensor = critic(torch.cat([obs.flatten(1), action], 1), frozen)[..., 0]
+        out: Tensor = critic(torch.cat([flat(obs), action], 1), frozen)[..., 0]
         return out
 
     def _noise(self, like: Tensor, sigma: float) -> Tensor:

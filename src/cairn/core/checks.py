@@ -26,7 +26,7 @@ class Range:
 
     def admits(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
-        return above and value <= self.high  # NaN fails both
+        return above and value <= self.high and math.isfinite(value)
 
     def __str__(self) -> str:
         if self.high == math.inf:

@@ -13,9 +13,9 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
 
 
 def clipped_value(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:
-    """½E max((V - R)², (V_old + clip(V - V_old, ±ε) - R)²), clipped around the OLD value; inputs [B]."""
+    """E max((V - R)², (V_old + clip(V - V_old, ±ε) - R)²), clipped around the OLD value; inputs [B]."""
     near = old_value + (value - old_value).clamp(-clip, clip)
-    return 0.5 * torch.max((value - target).square(), (near - target).square()).mean()
+    return torch.max((value - target).square(), (near - target).square()).mean()
 
 
 def policy_gradient(log_prob: Tensor, advantage: Tensor) -> Tensor:

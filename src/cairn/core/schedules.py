@@ -31,9 +31,9 @@ class Schedule:
 
     def __str__(self) -> str:
         if self.kind == "constant":
-            return f"{self.start:g}"
-        until = "" if self.until == 1.0 else f",{self.until:g}"
-        return f"{self.kind}({self.start:g},{self.end:g}{until})"
+            return repr(self.start)
+        until = "" if self.until == 1.0 else f",{self.until!r}"
+        return f"{self.kind}({self.start!r},{self.end!r}{until})"
 
 
 Rate = Annotated[Schedule, Range(0)]

@@ -10,7 +10,7 @@ import numpy as np
 def derive(seed: int, *path: int | str) -> int:
     """A 63-bit seed for the stream named by `path`: the same inputs give the same seed, any change another."""
     words = [zlib.crc32(p.encode()) if isinstance(p, str) else p for p in path]
-    state = np.random.SeedSequence([seed, *words]).generate_state(2, np.uint32)
+    state = np.random.SeedSequence([seed, len(words), *words]).generate_state(2, np.uint32)
     return int(state[0]) | (int(state[1] >> 1) << 32)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +11,15 @@ import gymnasium as gym
 
 from cairn.core.errors import CairnError, closest
 
+# Families that register themselves when their package is imported: prefix of the id, package, extra that brings it.
+_PLUGINS = (
+    ("ALE/", "ale_py", "atari"),
+    ("Fetch", "gymnasium_robotics", "robotics"),
+    ("PointMaze", "gymnasium_robotics", "robotics"),
+    ("AntMaze", "gymnasium_robotics", "robotics"),
+    ("Hand", "gymnasium_robotics", "robotics"),
+    ("Adroit", "gymnasium_robotics", "robotics"),
+)
 # which extra brings what an environment family needs
 _EXTRAS = {
     "box2d": "box2d",
@@ -35,6 +46,11 @@ class Task:
     def __call__(self) -> gym.Env[Any, Any]:
         limit = {None: {}, 0: {"max_episode_steps": -1}}.get(self.time_limit, {"max_episode_steps": self.time_limit})
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
+        for prefix, package, extra in _PLUGINS:
+            if self.id.startswith(prefix):
+                if importlib.util.find_spec(package) is None:
+                    raise CairnError(f"environment {self.id} needs an extra: pip install 'cairn-rl[{extra}]'.")
+                gym.register_envs(importlib.import_module(package))
         try:
             return gym.make(self.id, disable_env_checker=True, **limit, **args)
         except (gym.error.UnregisteredEnv, gym.error.Error, ModuleNotFoundError) as error:

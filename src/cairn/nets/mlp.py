@@ -26,15 +26,21 @@ class Linear(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor, frozen: bool = False) -> Tensor:
-        weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
-        if len(weight) == 1:
-            return torch.addmm(bias[0], x.reshape(-1, x.shape[-1]), weight[0])[None]
-        return torch.baddbmm(bias, x.expand(len(weight), *x.shape[-2:]), weight)
+    def forward(self, x: Tensor) -> Tensor:
+        return affine(x, self.weight, self.bias)
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if len(weight) == 1:
+        return torch.addmm(bias[0], x.view(-1, x.shape[-1]), weight[0])[None]
+    return torch.baddbmm(bias, x.expand(len(weight), *x.shape[-2:]), weight)
 
 
 class Ensemble(nn.Module):
-    """`members` MLPs of the same shape; [B, in] -> [E, B, out]. One product a layer does the work of all."""
+    """`members` MLPs of the same shape; [B, in] -> [E, B, out]. One product a layer does the work of all.
+
+    Where `fan_out` is None the output is that of the last hidden layer.
+    """
 
     def __init__(
         self,
@@ -47,24 +53,28 @@ class Ensemble(nn.Module):
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        widths = [fan_in, *hidden]
-        self.layers = nn.ModuleList(Linear(members, a, b) for a, b in pairwise(widths))
-        self.head = None if fan_out is None else Linear(members, widths[-1], fan_out)
+        widths = [fan_in, *hidden] + ([] if fan_out is None else [fan_out])
+        layers = [Linear(members, a, b) for a, b in pairwise(widths)]
+        self.layers = nn.ModuleList(layers)
+        self.hidden = len(hidden)
         self.activation = _ACTIVATIONS[activation]
         self.layer_norm = layer_norm
+        # Small networks spend their time in Python: walk the parameters themselves, not three modules deep.
+        self.stack = [(layer.weight, layer.bias) for layer in layers]
 
     def forward(self, x: Tensor, frozen: bool = False) -> Tensor:
         """`frozen` lets gradients pass to x but not to the weights: what an actor's loss wants of its critic."""
-        for layer in self.layers:
-            x = layer(x, frozen)
-            if self.layer_norm:
-                x = F.layer_norm(x, x.shape[-1:])
-            x = self.activation(x)
-        return x if self.head is None else self.head(x, frozen)
+        for depth, (weight, bias) in enumerate(self.stack):
+            x = affine(x, weight.detach(), bias.detach()) if frozen else affine(x, weight, bias)
+            if depth < self.hidden:
+                if self.layer_norm:
+                    x = F.layer_norm(x, x.shape[-1:])
+                x = self.activation(x)
+        return x
 
 
 class MLP(Ensemble):
-    """An ensemble of one: [..., in] -> [..., out]."""
+    """An ensemble of one: [B, in] -> [B, out]."""
 
     def __init__(
         self,
@@ -78,8 +88,12 @@ class MLP(Ensemble):
         super().__init__(1, fan_in, hidden, fan_out, activation=activation, layer_norm=layer_norm)
 
     def forward(self, x: Tensor, frozen: bool = False) -> Tensor:
-        out = super().forward(x.reshape(-1, x.shape[-1]), frozen)
-        return out.reshape(*x.shape[:-1], out.shape[-1])
+        return super().forward(x, frozen)[0]
+
+
+def flat(obs: Tensor) -> Tensor:
+    """[B, ...] of any type -> [B, width] float."""
+    return obs.flatten(1).float()
 
 
 def orthogonal_(layer: Linear, gain: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 
 class Flat:
@@ -35,42 +36,60 @@ class Optimizer:
         rmsprop: bool = False,
     ) -> None:
         self.flat = Flat(module)
-        self.max_norm = max_norm
-        vector = nn.Parameter(self.flat.data)
-        vector.grad = self.flat.grad
-        self.vector = vector
-        on_gpu = vector.device.type == "cuda"
-        rate = torch.tensor(lr, device=vector.device) if on_gpu else lr  # a tensor, so that a CUDA graph sees it change
-        self.inner: torch.optim.Optimizer = (
-            torch.optim.RMSprop([vector], lr=rate, alpha=0.99, eps=eps, capturable=on_gpu)
-            if rmsprop
-            else torch.optim.Adam([vector], lr=rate, eps=eps, fused=True, capturable=on_gpu)
-        )
+        self.eps, self.max_norm, self.rmsprop = eps, max_norm, rmsprop
+        device = self.flat.data.device
+        self.on_gpu = device.type == "cuda"
+        # on a GPU a tensor, so that a recorded CUDA graph sees it change
+        self.rate: float | Tensor = torch.tensor(lr, device=device) if self.on_gpu else lr
+        self.first = torch.zeros_like(self.flat.data)  # m
+        self.second = torch.zeros_like(self.flat.data)  # v
+        self.count = torch.zeros((), device=device)  # t
 
     @property
     def lr(self) -> float:
-        return float(self.inner.param_groups[0]["lr"])
+        return float(self.rate)
 
     @lr.setter
     def lr(self, value: float) -> None:
-        rate = self.inner.param_groups[0]["lr"]
-        if isinstance(rate, Tensor):
-            rate.fill_(value)
+        if isinstance(self.rate, Tensor):
+            self.rate.fill_(value)
         else:
-            self.inner.param_groups[0]["lr"] = value
+            self.rate = value
 
     def step(self, loss: Tensor) -> None:
-        self.flat.grad.zero_()
+        grad = self.flat.grad.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.max_norm is not None:
-            self.flat.grad.mul_((self.max_norm / (self.flat.grad.norm() + 1e-6)).clamp(max=1.0))
-        self.inner.step()
+        with torch.no_grad():
+            if self.max_norm is not None:
+                grad.mul_((self.max_norm / (torch.linalg.vector_norm(grad) + 1e-6)).clamp_(max=1.0))
+            self._rmsprop(grad) if self.rmsprop else self._adam(grad)
+
+    def _adam(self, grad: Tensor) -> None:
+        adam(
+            [self.flat.data],
+            [grad],
+            [self.first],
+            [self.second],
+            [],
+            [self.count],
+            fused=True,
+            capturable=self.on_gpu,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.rate,
+            weight_decay=0.0,
+            eps=self.eps,
+            maximize=False,
+        )
+
+    def _rmsprop(self, grad: Tensor) -> None:
+        """v ← 0.99v + 0.01g²; θ ← θ - lr g/(√v + ε)."""
+        self.second.mul_(0.99).addcmul_(grad, grad, value=0.01)
+        self.flat.data.sub_(grad / self.second.sqrt().add_(self.eps) * self.rate)
 
     def state(self) -> dict[str, Tensor]:
-        return {k: v for k, v in self.inner.state[self.vector].items() if isinstance(v, Tensor)}
-
-    def load(self, state: dict[str, Tensor]) -> None:
-        self.inner.state[self.vector] = {k: v.to(self.vector.device) for k, v in state.items()}
+        return {"first": self.first, "second": self.second, "count": self.count}
 
 
 @torch.no_grad()

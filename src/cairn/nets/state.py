@@ -38,9 +38,6 @@ def unpack(parts: Parts, tensors: Mapping[str, Tensor]) -> None:
     """Fill the parts in place; a tensor that is missing or of another shape is a CairnError naming it."""
     for name, part in parts.items():
         mine = {k.removeprefix(f"{name}."): v for k, v in tensors.items() if k.startswith(f"{name}.")}
-        if isinstance(part, Optimizer):
-            part.load(mine)
-            continue
         if isinstance(part, Generator):
             part.set_state(_wanted(mine, "state", name))
             continue

@@ -1,4 +1,4 @@
-"""BipedalWalker: the notes' walker, by PPO and by the SAC that later teaches imitators."""
+"""BipedalWalker, by PPO and by the SAC that teaches imitators."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RECIPES = {
             updates_per_step=0.5,
             layer_norm=True,
         ),
-        steps=1_000_000,
+        steps=700_000,
         envs=8,
         vector="async",
         target=315,

@@ -51,6 +51,7 @@ class Ring:
             folder,
         )
         self.data = self.storage.tensors
+        self.arrays = {k: v.numpy() for k, v in self.data.items()}  # the same memory; numpy writes small rows faster
         self.has_fillers = False
         # the same memory as [size · N, ...], indexed by cell
         self.cells = {k: v.view(self.size * num_envs, *v.shape[2:]) for k, v in self.data.items()}
@@ -71,11 +72,11 @@ class Ring:
             "valid": step.valid,
         }
         for name, value in row.items():
-            self.data[name][at] = torch.from_numpy(value)
+            self.arrays[name][at] = value
         if not step.valid.all():
             self.has_fillers = True
             if self.rows > 0:  # whatever was open before a lost step was cut there
-                self.data["truncated"][at - 1] |= ~torch.from_numpy(step.valid)
+                self.arrays["truncated"][at - 1] |= ~step.valid
         self.rows += 1
 
     def cut(self) -> None:
@@ -102,8 +103,8 @@ class Ring:
     def gather(self, row: Tensor, env: Tensor) -> Transition:
         cell = (row % self.size) * self.num_envs + env
         if self.n == 1:
-            reward = self.cells["reward"][cell]
-            discount = self.gamma * ~self.cells["terminated"][cell]
+            reward = self.cells["reward"].index_select(0, cell)
+            discount = self.gamma * ~self.cells["terminated"].index_select(0, cell)
             end = cell
         else:
             walk = row + torch.arange(self.n)[:, None]  # [n, B]
@@ -113,10 +114,10 @@ class Ring:
             reward, discount, last = n_step(self.cells["reward"][cells], ended, terminated, gamma=self.gamma)
             end = cells.gather(0, last[None])[0]
         return Transition(
-            obs=self.cells["obs"][cell],
-            action=self.cells["action"][cell],
+            obs=self.cells["obs"].index_select(0, cell),
+            action=self.cells["action"].index_select(0, cell),
             reward=reward,
-            next_obs=self.cells["next_obs"][end],
+            next_obs=self.cells["next_obs"].index_select(0, end),
             discount=discount,
         )
 

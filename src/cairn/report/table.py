@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cairn import __version__
 from cairn.agents import agent_name
+from cairn.core.errors import CairnError
 from cairn.recipes import RECIPES
+from cairn.train.checkpoint import Saved
+from cairn.train.evaluate import Score
 
 
 def recipe_rows(results: Path) -> list[dict[str, Any]]:
     """One row a recipe: task, agent, target and the best recorded result under `results`."""
     rows = []
     for name, recipe in RECIPES.items():
-        records = [json.loads(p.read_text()) for p in sorted(results.glob(f"{name}-s*.json"))]
+        records = read_results(results, name)
         figures = [r["figure"] for r in records]
         rows.append(
             {
@@ -29,6 +33,49 @@ def recipe_rows(results: Path) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
+    """Write what an evaluation found as folder/RECIPE-sSEED.json: the evidence behind the table."""
+    name = saved.about.get("recipe")
+    if name not in RECIPES:
+        raise CairnError("only a policy trained by a recipe can be recorded; this one names none.")
+    recipe = RECIPES[name]
+    figure = score.success if recipe.metric == "success" else score.mean
+    body = {
+        "recipe": name,
+        "seed": saved.about["seed"],
+        "env": saved.task.id,
+        "agent": agent_name(saved.agent.cfg),
+        "metric": recipe.metric,
+        "target": recipe.target,
+        "figure": figure,
+        "mean": score.mean,
+        "std": score.std,
+        "success": score.success,
+        "episodes": score.episodes,
+        "first_episode_seed": seed,
+        "train_steps": saved.about["step"],
+        "train_seconds": saved.about.get("seconds"),
+        "version": __version__,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-s{saved.about['seed']}.json"
+    path.write_text(json.dumps(body, indent=2) + "\n")
+    return path
+
+
+def read_results(results: Path, name: str) -> list[dict[str, Any]]:
+    """The recorded runs of one recipe, by seed."""
+    records = []
+    for path in sorted(results.glob(f"{name}-s*.json")):
+        try:
+            record = json.loads(path.read_text())
+            float(record["figure"])
+        except (ValueError, TypeError, KeyError, OSError) as error:
+            raise CairnError(f"{path} is not a recorded result.") from error
+        records.append(record)
+    return records
 
 
 def text_table(rows: Sequence[dict[str, Any]]) -> str:

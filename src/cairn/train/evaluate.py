@@ -55,8 +55,8 @@ def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Po
     return policy
 
 
-def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int]) -> Score:
-    """Play one episode from each seed, as many at a time as there are environments."""
+def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool) -> Score | None:
+    """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so."""
     episodes: list[Episode] = []
     for start in range(0, len(seeds), envs.num_envs):
         chunk = list(seeds[start : start + envs.num_envs])
@@ -64,6 +64,8 @@ def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int]) -> Score:
         obs = envs.reset(chunk + chunk[:1] * spare)
         first: dict[int, Episode] = {i: Episode(i, 0.0, 0, None) for i in range(len(chunk), envs.num_envs)}
         while len(first) < envs.num_envs:
+            if stop():
+                return None
             step = envs.step(policy(obs))
             obs = step.obs
             for episode in step.episodes:

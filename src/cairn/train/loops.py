@@ -19,17 +19,21 @@ def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
         if agent.horizon == 0:
             obs = envs.reset(run.env_seeds())
         rollout, obs = collect(agent, envs, obs, run)
+        if rollout is None:  # interrupted: what was collected is dropped
+            break
         agent.progress = run.progress
         run.log(agent.update(rollout))
-        if run.house_keeping(agent):
+        if run.house_keeping(agent, envs.restarts):
             obs = envs.reset(run.env_seeds())
 
 
-def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollout, Array]:
+def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollout | None, Array]:
     """`horizon` steps of every environment; where it is 0, one whole episode of each, steps past it not valid."""
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(envs.num_envs, bool)
     while len(rows) < agent.horizon if agent.horizon else open_.any():
+        if run.interrupted:
+            return None, obs
         action = agent.act(torch.from_numpy(obs).to(run.device), explore=True).cpu().numpy()
         step = envs.step(action)
         valid = step.valid & open_ if agent.horizon == 0 else step.valid
@@ -64,7 +68,7 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Ring, run: Run) -> None:
             batch = replay.sample(cfg.batch_size).to(run.device)
             run.updates += 1
             run.log(agent.update(batch))
-        if run.house_keeping(agent, replay):
+        if run.house_keeping(agent, envs.restarts, replay):
             obs = envs.reset(run.env_seeds())
 
 

@@ -28,7 +28,7 @@ def from_plain(cls: type[T], data: Any) -> T:
     """The value of type `cls` that `to_plain` wrote; CairnError where a field is unknown or of another type."""
     try:
         value: T = _build(cls, data)
-    except (TypeError, ValueError, KeyError, StopIteration) as error:
+    except (AttributeError, TypeError, ValueError, KeyError, StopIteration) as error:
         raise CairnError(f"this is not a saved {getattr(cls, '__name__', cls)}: {error}.") from error
     return value
 
@@ -56,7 +56,7 @@ def _build(hint: Any, data: Any) -> Any:
 
 
 def _build_union(options: tuple[Any, ...], data: Any) -> Any:
-    if data is None:
+    if data is None and type(None) in options:
         return None
     some = [o for o in options if o is not type(None)]
     if len(some) == 1:

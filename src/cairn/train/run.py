@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+import torch
 from torch import Generator, Tensor
 
 from cairn.agents.base import Agent
@@ -30,11 +31,16 @@ from cairn.train.recipe import Recipe
 class Run:
     """Use as a context: inside it SIGINT and SIGTERM end the run at the next step with everything saved."""
 
-    def __init__(self, recipe: Recipe, folder: Path | None, evaluator: Callable[[Agent], Score] | None = None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path | None,
+        evaluator: Callable[[Agent, Callable[[], bool]], Score | None] | None = None,
+    ) -> None:
         self.recipe, self.folder, self.evaluator = recipe, folder, evaluator
         self.device = recipe.device
         self.step = self.updates = self.episodes = 0
-        self.restarts = 0  # environment workers replaced
+        self.restarts = self.earlier_restarts = 0  # environment workers replaced
         self.marks = {"log": 0, "eval": 0, "checkpoint": 0}  # the step at which each was last done
         self.recent: deque[tuple[float, int, bool | None]] = deque(maxlen=100)
         self.metrics: dict[str, Tensor] = {}
@@ -53,6 +59,8 @@ class Run:
     def start(self) -> None:
         """Begin a new folder."""
         if self.folder is not None:
+            if (self.folder / "config.json").exists() and checkpoints(self.folder / "checkpoints"):
+                raise CairnError(f"{self.folder} already holds a run; resume it, or name another folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "config.json").write_text(json.dumps(to_plain(self.recipe), indent=2))
             self.logs = Logs(self.folder, self.recipe.env)
@@ -78,12 +86,14 @@ class Run:
         self.marks = dict(saved["marks"])
         self.recent.extend((r, n, s) for r, n, s in saved["recent"])
         self.best = float("-inf") if saved["best"] is None else saved["best"]
-        self.held, self.earlier, self.restarts = saved["held"], saved["seconds"], saved["restarts"]
+        self.held, self.earlier, self.earlier_restarts = saved["held"], saved["seconds"], saved["restarts"]
         if replay is not None:
             replay.load(saved["replay"])
             replay.generator.set_state(_state_from(saved["replay_generator"]))
+        self.solved = saved["solved"]
         assert self.folder is not None
         self.logs = Logs(self.folder, self.recipe.env, offsets=saved["offsets"], step=self.step)
+        self.score = self.logs.evaluations[-1][1] if self.logs.evaluations else None
         self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
 
     def __enter__(self) -> Run:
@@ -103,6 +113,8 @@ class Run:
             self.logs.close()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted is not None:
+            raise KeyboardInterrupt  # asked twice: leave at once
         self.interrupted = signal.Signals(number).name
 
     # -- what the loops ask and tell
@@ -137,8 +149,9 @@ class Run:
         """Keep the newest value of each; they become numbers only when written."""
         self.metrics.update(metrics)
 
-    def house_keeping(self, agent: Agent, replay: Ring | None = None) -> bool:
+    def house_keeping(self, agent: Agent, restarts: int, replay: Ring | None = None) -> bool:
         """Log, evaluate and save where due. True where the environments must now be reset (see `env_seeds`)."""
+        self.restarts = self.earlier_restarts + restarts
         if self._due("log", self.recipe.log_every):
             self._write_metrics()
         if self._due("eval", self.recipe.eval_every):
@@ -155,7 +168,9 @@ class Run:
 
     def finish(self, agent: Agent, replay: Ring | None = None) -> None:
         """The last evaluation and the last checkpoint."""
-        self._write_metrics()
+        if self.marks["log"] != self.step:
+            self.marks["log"] = self.step
+            self._write_metrics()
         if self.interrupted is None and self.marks["eval"] != self.step:
             self.marks["eval"] = self.step
             self.evaluate(agent)
@@ -197,7 +212,10 @@ class Run:
         """Score the policy on separate environments; keep it if it is the best; see whether the target holds."""
         if self.evaluator is None:
             return
-        self.score = score = self.evaluator(agent)
+        score = self.evaluator(agent, lambda: self.interrupted is not None)
+        if score is None:  # interrupted
+            return
+        self.score = score
         values = {"eval/mean_reward": score.mean, "eval/mean_ep_length": score.steps / score.episodes}
         if score.success is not None:
             values["eval/success_rate"] = score.success
@@ -221,6 +239,7 @@ class Run:
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"recipe": self.recipe.name, "seed": self.recipe.seed, "step": self.step}
+        about["seconds"] = round(self.seconds, 1)
         if self.score is not None:
             about |= {"mean": self.score.mean, "success": self.score.success, "episodes": self.score.episodes}
         return about
@@ -236,6 +255,7 @@ class Run:
             "recent": list(self.recent),
             "best": None if self.best == float("-inf") else self.best,
             "held": self.held,
+            "solved": self.solved,
             "seconds": self.seconds,
             "restarts": self.restarts,
             "offsets": self.logs.offsets(),
@@ -256,6 +276,4 @@ def _state_of(generator: Generator) -> str:
 
 
 def _state_from(text: str) -> Tensor:
-    import torch
-
     return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)

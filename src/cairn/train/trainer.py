@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from cairn.agents import build
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
-from cairn.core.errors import CairnError, EnvError
+from cairn.core.errors import EnvError
 from cairn.core.seeding import derive, derive_many
 from cairn.replay.ring import Ring
 from cairn.train.evaluate import Score, as_policy, evaluate
@@ -39,8 +41,9 @@ class Outcome:
 def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, agent: Agent | None = None) -> Outcome:
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
     validated(recipe)
-    if recipe.device != "cpu" and not torch.cuda.is_available():
-        raise CairnError(f"device {recipe.device!r} is not available here; use --device cpu.")
+    if not resume and hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
+        small: Any = {"capacity": min(recipe.agent.capacity, recipe.steps)}
+        recipe = replace(recipe, agent=replace(recipe.agent, **small))
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     envs = _vector(recipe, recipe.envs)
@@ -74,10 +77,11 @@ class Scorer:
         self.envs: Vector | None = None
         self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
 
-    def __call__(self, agent: Agent) -> Score:
+    def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
         if self.envs is None:
-            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20))
-        return evaluate(as_policy(agent, device=self.recipe.device), self.envs, self.seeds)
+            limited = replace(self.recipe, time_limit=self.recipe.time_limit or None)  # a lifted limit would never end
+            self.envs = _vector(limited, min(self.recipe.eval_episodes, 20))
+        return evaluate(as_policy(agent, device=self.recipe.device), self.envs, self.seeds, stop)
 
     def close(self) -> None:
         if self.envs is not None:
@@ -91,7 +95,7 @@ def _vector(recipe: Recipe, count: int) -> Vector:
 def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Ring:
     cfg = recipe.agent
     return Ring(
-        min(cfg.capacity, recipe.steps),  # type: ignore[union-attr]
+        cfg.capacity,  # type: ignore[union-attr]
         recipe.envs,
         envs.spec,
         generator=torch.Generator().manual_seed(derive(recipe.seed, "replay")),

@@ -46,8 +46,10 @@ class EpisodeStats:
 
     def update(self, reward: Array, ended: Array, valid: Array, success: Array) -> tuple[Episode, ...]:
         """success is [N] int8: 1, 0, or -1 where the task does not tell. Returns the episodes that just ended."""
-        self.total += np.where(valid, reward, 0.0)
+        self.total += reward * valid
         self.length += valid
+        if not ended.any():
+            return ()
         done = []
         for i in np.flatnonzero(ended & valid):
             verdict = None if success[i] < 0 else bool(success[i])

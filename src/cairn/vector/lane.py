@@ -73,6 +73,8 @@ class Lane:
             except Exception as error:
                 raise blame(self.first + i, error, " at reset") from error
             self.slots.obs[i] = self.layout(obs)
+        if not np.isfinite(self.slots.obs).all():
+            self._name_the_bad_one(self.slots.obs)
 
     def step(self, actions: Array) -> None:
         s, scalar = self.slots, actions.ndim == 1
@@ -90,13 +92,14 @@ class Lane:
             except Exception as error:
                 raise blame(self.first + i, error) from error
         if not math.isfinite(s.next_obs.sum(dtype=np.float64) + s.reward.sum()):
-            self._name_the_bad_one()
+            self._name_the_bad_one(s.next_obs, s.reward)
 
-    def _name_the_bad_one(self) -> None:
+    def _name_the_bad_one(self, obs: Array, reward: Array | None = None) -> None:
         for i in range(len(self.envs)):
-            for what, value in (("a reward", self.slots.reward[i]), ("an observation", self.slots.next_obs[i])):
-                if not np.isfinite(value).all():
-                    raise EnvError(self.first + i, f"returned {what} that is not finite")
+            if reward is not None and not np.isfinite(reward[i]):
+                raise EnvError(self.first + i, "returned a reward that is not finite")
+            if not np.isfinite(obs[i]).all():
+                raise EnvError(self.first + i, "returned an observation that is not finite")
 
     def close(self) -> None:
         for env in self.envs:

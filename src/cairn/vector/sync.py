@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,14 @@ class Sync:
         self.spec = self.lane.spec
         self.num_envs = len(makers)
         self.restarts = 0
-        self.timeout = timeout
+        self.deadline = Deadline(timeout)
         self.stats = EpisodeStats(self.num_envs)
         self.valid = np.ones(self.num_envs, bool)
         self.action: Array = np.zeros(0)
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
-        with deadline(self.timeout):
+        with self.deadline:
             self.lane.reset(seeds)
         return self.lane.slots.obs.copy()
 
@@ -38,7 +37,7 @@ class Sync:
         self.action = self.spec.action.to_env(action)
 
     def recv(self) -> Step:
-        with deadline(self.timeout):
+        with self.deadline:
             self.lane.step(self.action)
         s = self.lane.slots
         terminated, truncated = s.terminated.copy(), s.truncated.copy()
@@ -52,22 +51,27 @@ class Sync:
 
     def close(self) -> None:
         self.lane.close()
+        self.deadline.close()
 
 
-@contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Raise Hang inside the body where it takes longer; only the main thread can be woken, elsewhere it just runs."""
-    if seconds <= 0 or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class Deadline:
+    """A context whose body is woken by Hang where it takes longer; only the main thread can be woken."""
 
-    def expired(*_: Any) -> None:
-        raise Hang(seconds)
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
+        self.before: Any = signal.signal(signal.SIGALRM, self._expired) if self.seconds else None
 
-    before = signal.signal(signal.SIGALRM, expired)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    def _expired(self, *_: Any) -> None:
+        raise Hang(self.seconds)
+
+    def __enter__(self) -> None:
+        if self.seconds:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *_: Any) -> None:
+        if self.seconds:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def close(self) -> None:
+        if self.seconds:
+            signal.signal(signal.SIGALRM, self.before)

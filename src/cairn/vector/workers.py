@@ -75,19 +75,19 @@ class Workers:
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
         self.seed = int(seeds[0])
-        for pipe, (start, stop) in zip(self.pipes, self.spans, strict=True):
-            pipe.send(("reset", list(seeds[start:stop])))
-        for worker in range(len(self.pipes)):
-            self._answer(worker)
+        for worker, (start, stop) in enumerate(self.spans):
+            self._tell(worker, ("reset", list(seeds[start:stop])))
+        for worker, (start, stop) in enumerate(self.spans):
+            try:
+                self._answer(worker)
+            except EnvError as error:
+                self._restart(worker, error, seeds[start:stop])
         return self.slots.obs.copy()
 
     def send(self, action: Array) -> None:
         self.action[:] = self.spec.action.to_env(action)
-        for pipe in self.pipes:
-            try:
-                pipe.send(("step", None))
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # recv finds it dead and replaces it
+        for worker in range(len(self.pipes)):
+            self._tell(worker, ("step", None))
 
     def recv(self) -> Step:
         valid = np.ones(self.num_envs, bool)
@@ -98,11 +98,13 @@ class Workers:
             except EnvError as error:
                 good = False
                 self._restart(worker, error)
+                self.slots.next_obs[start:stop] = self.slots.obs[start:stop]
                 valid[start:stop] = False
         if good:
             self.failures_in_a_row = 0
         s = self.slots
-        terminated, truncated, reward = s.terminated & valid, s.truncated & valid, s.reward * valid
+        terminated, truncated = s.terminated & valid, s.truncated & valid
+        reward = np.where(valid, s.reward, np.float32(0))  # what a lost worker left behind may not be a number
         for i in np.flatnonzero(~valid):
             self.stats.forget(int(i))
         episodes = self.stats.update(reward, terminated | truncated, valid, s.success)
@@ -113,22 +115,26 @@ class Workers:
         return self.recv()
 
     def close(self) -> None:
-        for pipe in self.pipes:
-            try:
-                pipe.send(("close", None))
-            except (BrokenPipeError, ConnectionResetError):
-                pass
+        for worker in range(len(self.pipes)):
+            self._tell(worker, ("close", None))
         for process in self.processes:
             process.join(2)
             if process.is_alive():
                 process.kill()
                 process.join()
 
+    def _tell(self, worker: int, order: tuple[str, list[int] | None]) -> None:
+        """Give an order; a worker that is dead is found so when its answer is awaited."""
+        try:
+            self.pipes[worker].send(order)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
     def _answer(self, worker: int) -> None:
         """Wait for one worker; EnvError where it failed, hung or died."""
         first = self.spans[worker][0]
         try:
-            if not self.pipes[worker].poll(self.timeout):
+            if not self.pipes[worker].poll(self.timeout or None):
                 raise EnvError(first, f"did not answer within {self.timeout:g} s")
             failure = self.pipes[worker].recv()
         except (EOFError, ConnectionResetError, BrokenPipeError):
@@ -136,7 +142,8 @@ class Workers:
         if failure is not None:
             raise EnvError(*failure)
 
-    def _restart(self, worker: int, error: EnvError) -> None:
+    def _restart(self, worker: int, error: EnvError, seeds: Sequence[int] | None = None) -> None:
+        """Replace a worker and reset its environments, with the seeds it was given or fresh ones."""
         self.restarts += 1
         self.failures_in_a_row += 1
         if self.failures_in_a_row > MAX_RESTARTS_IN_A_ROW:
@@ -146,8 +153,12 @@ class Workers:
         self.processes[worker].join()
         self.pipes[worker].close()
         self.processes[worker], self.pipes[worker] = self._spawn(start, stop)
-        self.pipes[worker].send(("reset", derive_many(self.seed, stop - start, "restart", self.restarts, start)))
-        self._answer(worker)
+        seeds = seeds or derive_many(self.seed, stop - start, "restart", self.restarts, start)
+        self._tell(worker, ("reset", list(seeds)))
+        try:
+            self._answer(worker)
+        except EnvError as again:
+            self._restart(worker, again, seeds)
 
 
 @contextmanager

@@ -1,0 +1,5 @@
+"""Cairn measured beside other libraries: the same task, network, batch and number of updates. Never imported by `cairn`.
+
+python -m bench.run             steps a second and peak memory, case by case
+python -m bench.time_to_target  seconds of training until a score is reached
+"""

@@ -1,0 +1,177 @@
+"""What is measured: one typed value a case. Plain data only, so that the process that starts the others stays small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PEER = "stable-baselines3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A task and settings that both libraries run with. `steps / seconds` is counted from step `warm` on."""
+
+    name: str
+    about: str
+    env: str
+    hidden: tuple[int, ...]  # of every network
+    batch_size: int
+    lr: float
+    gamma: float = 0.99
+    threads_ours: int = 2  # torch's CPU threads
+    threads_theirs: int = 2
+    pace: int  # steps the slower side takes in about a second: fixes how long a measurement is, the same for both
+
+    @property
+    def warm(self) -> int:
+        """Steps before the clock starts: random actions and the first updates, which pay for allocations."""
+        raise NotImplementedError
+
+    @property
+    def block(self) -> int:
+        """Steps come in whole blocks, so that both sides do the same number of updates."""
+        raise NotImplementedError
+
+    def steps(self, seconds: float) -> int:
+        """Timed steps of a measurement that should take about `seconds`."""
+        return max(round(seconds * self.pace / self.block), 1) * self.block
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOCase(Case):
+    """Collecting from many environments, then epochs over the rollout. No normalisation on either side."""
+
+    envs: int
+    horizon: int  # steps of each environment in a rollout
+    epochs: int
+    clip: float = 0.2
+    lam: float = 0.95
+    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs; ours is always "async"
+
+    @property
+    def warm(self) -> int:
+        return self.block
+
+    @property
+    def block(self) -> int:
+        return self.envs * self.horizon
+
+
+@dataclass(frozen=True, kw_only=True)
+class SACCase(Case):
+    """One environment, one update a step: how fast a step of learning is."""
+
+    learning_starts: int
+    tau: float = 0.005
+    capacity: int = 1_000_000
+
+    @property
+    def warm(self) -> int:
+        return self.learning_starts + 100
+
+    @property
+    def block(self) -> int:
+        return 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNCase(Case):
+    """A tiny network and a tiny task: what is left is the cost of the library itself."""
+
+    learning_starts: int
+    train_freq: int  # steps between trainings
+    gradient_steps: int  # of each training
+    target_steps: int  # steps between copies of Q to its target
+    epsilon_end: float
+    epsilon_share: float  # of the steps, until ε stands at its end
+    capacity: int
+
+    @property
+    def warm(self) -> int:
+        return -(-(self.learning_starts + 250) // self.block) * self.block
+
+    @property
+    def block(self) -> int:
+        return self.train_freq
+
+    @property
+    def updates_per_step(self) -> float:
+        return self.gradient_steps / self.train_freq
+
+
+def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool = False) -> PPOCase:
+    return PPOCase(
+        name=name,
+        about=about,
+        env="BipedalWalker-v3",
+        hidden=(256, 256),
+        batch_size=batch_size,
+        lr=3e-4,
+        pace=pace,
+        envs=16,
+        horizon=512,
+        epochs=10,
+        vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
+    )
+
+
+_ALL: tuple[Case, ...] = (
+    _bipedal("ppo-bipedal-64", "small batches: mostly updates", batch_size=64, pace=1_200),
+    _bipedal("ppo-bipedal-512", "large batches: mostly environments", batch_size=512, pace=1_600),
+    _bipedal(
+        "ppo-bipedal-512-subproc",
+        "the same against their process-per-environment vector, to compare with the better of the two",
+        batch_size=512,
+        pace=1_600,
+        subproc=True,
+    ),
+    SACCase(
+        name="sac-halfcheetah",
+        about="an actor, two critics and a temperature updated at every step",
+        env="HalfCheetah-v5",
+        hidden=(256, 256),
+        batch_size=256,
+        lr=3e-4,
+        pace=80,
+        learning_starts=1_000,
+    ),
+    DQNCase(
+        name="dqn-cartpole",
+        about="the peer's default settings: mostly acting and storing",
+        env="CartPole-v1",
+        hidden=(64, 64),
+        batch_size=32,
+        lr=1e-4,
+        pace=2_000,
+        threads_ours=1,
+        threads_theirs=1,
+        learning_starts=100,
+        train_freq=4,
+        gradient_steps=1,
+        target_steps=10_000,
+        epsilon_end=0.05,
+        epsilon_share=0.1,
+        capacity=1_000_000,
+    ),
+    DQNCase(
+        name="dqn-cartpole-zoo",
+        about="the settings the peer's zoo solves CartPole with: one update every two steps",
+        env="CartPole-v1",
+        hidden=(256, 256),
+        batch_size=64,
+        lr=2.3e-3,
+        pace=1_200,
+        threads_ours=1,
+        threads_theirs=1,
+        learning_starts=1_000,
+        train_freq=256,
+        gradient_steps=128,
+        target_steps=10,
+        epsilon_end=0.04,
+        epsilon_share=0.16,
+        capacity=100_000,
+    ),
+)
+
+CASES: dict[str, Case] = {case.name: case for case in _ALL}

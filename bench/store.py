@@ -1,0 +1,27 @@
+"""results/bench.json: one object a comparison, replaced when it is measured again."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from bench.child import ROOT
+
+RESULTS = ROOT / "results" / "bench.json"
+
+
+def save(entry: dict[str, Any], path: Path = RESULTS) -> None:
+    """Replace the entry of the same name (and seed, where it has one), or append it; all others are kept."""
+    entries = json.loads(path.read_text()) if path.exists() else []
+    at = next((i for i, old in enumerate(entries) if _key(old) == _key(entry)), len(entries))
+    entries[at : at + 1] = [entry]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_text(json.dumps(entries, indent=2) + "\n")
+    os.replace(fresh, path)
+
+
+def _key(entry: dict[str, Any]) -> tuple[str, Any]:
+    return entry["name"], entry.get("settings", {}).get("seed")
