@@ -110,4 +110,4 @@ def ring_of(recipe: Recipe, spec: Spec) -> Ring:
 def updates_of(agent: Any) -> int:
     """Steps of Adam so far, by its own counter (the critics' for SAC)."""
     opt = agent.critic_opt if hasattr(agent, "critic_opt") else agent.opt
-    return int(opt.state().get("step", 0))
+    return int(opt.state()["count"])

@@ -307,8 +307,7 @@ def _new_folder(root: Path, stem: str) -> Path:
 
 def _stored_recipe(base: Any, rest: list[str], out: str | None) -> tuple[Any, Path]:
     """The recipe of the run to resume: the one in --out, or the newest of this name and seed."""
-    from cairn.train.plain import from_plain
-    from cairn.train.recipe import Recipe
+    from cairn.train.run import read_recipe
 
     seed, _ = _take(rest, "--seed")
     stem = f"{base.name}-s{base.seed if seed is None else seed}"
@@ -321,10 +320,4 @@ def _stored_recipe(base: Any, rest: list[str], out: str | None) -> tuple[Any, Pa
                 f"there is no run of {base.name} to resume under runs/ ({stem}); start it without --resume."
             )
         folder = max(found, key=lambda p: p.stat().st_mtime)
-    path = folder / "config.json"
-    if not path.exists():
-        raise CairnError(f"{folder} holds no run to resume (no config.json).")
-    try:
-        return from_plain(Recipe, json.loads(path.read_text())), folder
-    except ValueError as error:
-        raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error
+    return read_recipe(folder), folder

@@ -23,7 +23,7 @@ from cairn.replay.ring import Ring
 from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
 from cairn.train.evaluate import Score
 from cairn.train.logs import Logs
-from cairn.train.plain import to_plain
+from cairn.train.plain import from_plain, to_plain
 from cairn.train.progress import Progress
 from cairn.train.recipe import Recipe
 
@@ -269,6 +269,17 @@ class Run:
     def last_checkpoint(self) -> str:
         found = checkpoints(self.folder / "checkpoints") if self.folder else []
         return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """The recipe a run folder was started with; CairnError where there is none."""
+    path = folder / "config.json"
+    try:
+        return from_plain(Recipe, json.loads(path.read_bytes()))
+    except OSError:
+        raise CairnError(f"{folder} holds no run to resume (no config.json).") from None
+    except ValueError as error:
+        raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error
 
 
 def _state_of(generator: Generator) -> str:

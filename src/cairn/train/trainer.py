@@ -12,13 +12,13 @@ import torch
 from cairn.agents import build
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
-from cairn.core.errors import EnvError
+from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
 from cairn.replay.ring import Ring
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.recipe import Recipe
-from cairn.train.run import Run
+from cairn.train.run import Run, read_recipe
 from cairn.vector.base import Vector
 from cairn.vector.make import make_vector
 
@@ -41,9 +41,9 @@ class Outcome:
 def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, agent: Agent | None = None) -> Outcome:
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
     validated(recipe)
-    if not resume and hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
-        small: Any = {"capacity": min(recipe.agent.capacity, recipe.steps)}
-        recipe = replace(recipe, agent=replace(recipe.agent, **small))
+    if hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
+        room: Any = {"capacity": min(recipe.agent.capacity, _stored(folder).steps if resume else recipe.steps)}
+        recipe = replace(recipe, agent=replace(recipe.agent, **room))
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     envs = _vector(recipe, recipe.envs)
@@ -67,6 +67,13 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
     return Outcome(
         agent, folder, run.step, run.seconds, run.score, run.best, run.solved, run.interrupted, envs.restarts
     )
+
+
+def _stored(folder: Path | None) -> Recipe:
+    """The recipe a run folder was started with."""
+    if folder is None:
+        raise CairnError("a run without a folder cannot be resumed; name its folder.")
+    return read_recipe(folder)
 
 
 class Scorer:
