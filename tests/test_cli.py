@@ -1,0 +1,160 @@
+"""The words of the command line: what works, and one sentence with exit code 2 for each mistake."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cairn.cli import main
+
+QUICK = ["--steps", "600", "--eval-every", "300", "--eval-episodes", "2", "--checkpoint-every", "300"]
+
+
+def cairn(*args, code=0, capsys=None):
+    with pytest.raises(SystemExit) as stop:
+        main([str(a) for a in args])
+    said = capsys.readouterr()
+    assert (stop.value.code or 0) == code, said.err
+    return said
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["trian"], "Did you mean train?"),
+        (["train"], "name a recipe"),
+        (["train", "cartpole-pop"], "Did you mean cartpole-ppo?"),
+        (["train", "cartpole-ppo", "--agent.gama", "0.9"], "Did you mean --agent.gamma?"),
+        (["train", "cartpole-ppo", "--agent.gamma", "1.2"], "agent.gamma is 1.2; it must be between 0 and 1."),
+        (["train", "cartpole-ppo", "--steps", "-5"], "steps is -5; it must be at least 1."),
+        (["train", "cartpole-ppo", "--steps", "many"], "--steps"),
+        (["train", "cartpole-ppo", "--agent.lr", "fast"], "not a schedule"),
+        (["train", "cartpole-ppo", "--device", "cuda:77"], "device 'cuda:77' is not available"),
+        (["train", "cartpole-ppo", "--device", "toaster"], "device 'toaster' is not available"),
+        (["train", "cartpole-ppo", "--resume"], "no run of cartpole-ppo to resume"),
+        (["train", "cartpole-ppo", "--out"], "--out needs a value"),
+        (["train", "--env", "CartPole-v1"], "both --env and --agent"),
+        (["train", "--env", "CartPole-v1", "--agent", "pop"], "Did you mean ppo?"),
+        (["train", "--env", "CartPool-v1", "--agent", "ppo"], "Did you mean CartPole-v1?"),
+        (["train", "--env", "CartPole-v1", "--agent", "sac"], "SAC acts in continuous action spaces only"),
+        (["train", "--env", "Pendulum-v1", "--agent", "dqn"], "DQN acts in discrete action spaces only"),
+        (["train", "--env", "CartPole-v1", "--agent", "ppo", "--env-args", '{"gravity": 1}'], "does not take these"),
+        (["eval"], "PATH"),
+        (["eval", "nowhere"], "there is no nowhere"),
+        (["eval", "."], "holds no policy"),
+        (["eval", ".", "--episodes", "0"], "episodes is 0; it must be at least 1."),
+        (["eval", ".", "--episodez", "5"], "Did you mean --episodes?"),
+        (["watch", "nowhere"], "there is no nowhere"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_2(args, words, home, capsys):
+    said = cairn(*args, code=2, capsys=capsys)
+    assert words in said.err and said.out == ""
+    assert len(said.err.strip().splitlines()) == 1 and said.err.startswith("cairn: ")
+    assert list(home.iterdir()) == []  # refused before anything started
+
+
+def test_train_eval_watch_resume(home, capsys):
+    said = cairn("train", "cartpole-ppo", "--seed", 3, *QUICK, "--agent.horizon", 50, capsys=capsys)
+    run = home / "runs" / "cartpole-ppo-s3"
+    assert "runs/cartpole-ppo-s3" in said.out and "target 500: NOT reached" in said.out
+    assert said.err == ""  # quiet where there is no terminal
+    for name in ("config.json", "metrics.csv", "monitor.csv", "evaluations.npz", "best", "checkpoints", "tb"):
+        assert (run / name).exists(), name
+
+    said = cairn("eval", run, "--episodes", 3, "--json", capsys=capsys)
+    body = json.loads(said.out)
+    assert {"mean", "std", "success", "episodes", "steps"} <= body.keys() and body["episodes"] == 3
+    again = json.loads(cairn("eval", run, "--episodes", 3, "--json", capsys=capsys).out)
+    assert again == body  # the same seeds, the same figure
+    checkpoint = sorted((run / "checkpoints").iterdir())[-1]
+    assert "CartPole-v1" in cairn("eval", checkpoint, "--episodes", 1, capsys=capsys).out
+
+    cairn("eval", run, "--episodes", 2, "--record", home / "results", capsys=capsys)
+    record = json.loads((home / "results" / "cartpole-ppo-s3.json").read_text())
+    assert record["recipe"] == "cartpole-ppo" and record["seed"] == 3 and record["episodes"] == 2
+
+    said = cairn("train", "cartpole-ppo", "--seed", 3, "--resume", "--steps", 1200, capsys=capsys)
+    assert int(sorted((run / "checkpoints").iterdir())[-1].name) >= 1200
+    said = cairn("train", "cartpole-ppo", "--seed", 3, "--resume", "--agent.gamma", 0.5, code=2, capsys=capsys)
+    assert "cannot change when a run is resumed" in said.err
+    said = cairn("train", "cartpole-ppo", "--out", run, *QUICK, code=2, capsys=capsys)
+    assert "already holds a run" in said.err
+    cairn("train", "cartpole-ppo", "--seed", 3, *QUICK, capsys=capsys)
+    assert (home / "runs" / "cartpole-ppo-s3-2").exists()  # a second run never overwrites the first
+
+
+def test_any_gymnasium_id_without_a_recipe(home, capsys):
+    args = ("train", "--env", "Acrobot-v1", "--agent", "dqn", *QUICK, "--time-limit", 50, "--envs", 2)
+    cairn(*args, "--agent.hidden", 16, "--agent.epsilon", "linear(1,0.1,0.5)", capsys=capsys)
+    assert "Acrobot-v1" in cairn("eval", home / "runs" / "dqn-Acrobot-v1-s0", "--episodes", 1, capsys=capsys).out
+
+
+def test_watch_writes_a_video(home, capsys):
+    cairn("train", "--env", "CartPole-v1", "--agent", "a2c", *QUICK, "--out", "run", capsys=capsys)
+    said = cairn("watch", "run", "--out", "film/v.mp4", capsys=capsys)
+    assert (home / "film" / "v.mp4").stat().st_size > 1000 and "CartPole-v1" in said.out
+
+
+def test_list_shows_every_recipe(home, capsys):
+    from cairn.recipes import RECIPES
+
+    rows = json.loads(cairn("list", "--json", capsys=capsys).out)
+    assert [r["recipe"] for r in rows] == list(RECIPES)
+    assert {"task", "agent", "target", "best"} <= rows[0].keys()
+    assert all(name in cairn("list", capsys=capsys).out for name in RECIPES)
+    (home / "results").mkdir()
+    (home / "results" / "cartpole-ppo-s1.json").write_text("{}")
+    assert "not a recorded result" in cairn("list", code=2, capsys=capsys).err
+
+
+def test_sigint_saves_and_says_so(home):
+    import signal
+    import time
+
+    args = [sys.executable, "-m", "cairn", "train", "sac-pendulum", "--out", "run"]
+    process = subprocess.Popen(args, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (home / "run" / "monitor.csv").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "saved in run; continue it with --resume" in out, (out, err)
+    assert "Traceback" not in err
+
+
+def test_an_environment_that_fails_names_itself_the_step_and_the_checkpoint(home, monkeypatch):
+    (home / "sick.py").write_text(
+        "import gymnasium as gym\nfrom tests.vector.counting import Counting\n"
+        "gym.register('sick/Counting-v0', lambda **k: Counting(0, (5,), 't', ('raise', 70, 3)))\n"
+    )
+    root = Path(__file__).parent.parent
+    env = {**os.environ, "PYTHONPATH": f"{home}:{root}"}
+    args = [sys.executable, "-m", "cairn", "train", "--env", "sick:sick/Counting-v0", "--agent", "a2c", *QUICK]
+    done = subprocess.run([*args, "--out", "run"], cwd=home, env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "environment 0 raised ValueError: the wheel fell off, at step" in done.stderr
+    assert "the last checkpoint is run/checkpoints/" in done.stderr
+
+
+def test_sb3_tools_read_a_run(home, capsys):
+    """monitor.csv and evaluations.npz have SB3's columns and keys."""
+    cairn("train", "cartpole-ppo", *QUICK, "--out", "run", "--agent.horizon", 50, capsys=capsys)
+    lines = (home / "run" / "monitor.csv").read_text().splitlines()
+    assert json.loads(lines[0][1:])["env_id"] == "CartPole-v1" and lines[1] == "r,l,t"
+    assert all(len([float(x) for x in line.split(",")]) == 3 for line in lines[2:])
+    with np.load(home / "run" / "evaluations.npz") as data:
+        assert data["results"].shape == data["ep_lengths"].shape == (len(data["timesteps"]), 2)
+    names = {line.split(",")[2] for line in (home / "run" / "metrics.csv").read_text().splitlines()[1:]}
+    assert {"rollout/ep_rew_mean", "time/fps", "eval/mean_reward", "train/approx_kl"} <= names
