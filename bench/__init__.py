@@ -1,4 +1,4 @@
-"""Cairn measured beside other libraries: the same task, network, batch and number of updates. Never imported by `cairn`.
+"""Cairn measured beside other libraries: the same task, network, batch and number of updates. Cairn never imports it.
 
 python -m bench.run             steps a second and peak memory, case by case
 python -m bench.time_to_target  seconds of training until a score is reached

@@ -15,6 +15,7 @@ class Case:
     name: str
     about: str
     env: str
+    envs: int = 1
     hidden: tuple[int, ...]  # of every network
     batch_size: int
     lr: float
@@ -42,7 +43,6 @@ class Case:
 class PPOCase(Case):
     """Collecting from many environments, then epochs over the rollout. No normalisation on either side."""
 
-    envs: int
     horizon: int  # steps of each environment in a rollout
     epochs: int
     clip: float = 0.2
@@ -117,8 +117,8 @@ def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool
 
 
 _ALL: tuple[Case, ...] = (
-    _bipedal("ppo-bipedal-64", "small batches: mostly updates", batch_size=64, pace=1_200),
-    _bipedal("ppo-bipedal-512", "large batches: mostly environments", batch_size=512, pace=1_600),
+    _bipedal("ppo-bipedal-64", "small batches: mostly updates", batch_size=64, pace=1_500),
+    _bipedal("ppo-bipedal-512", "large batches: mostly environments", batch_size=512, pace=2_500),
     _bipedal(
         "ppo-bipedal-512-subproc",
         "the same against their process-per-environment vector, to compare with the better of the two",
@@ -143,7 +143,7 @@ _ALL: tuple[Case, ...] = (
         hidden=(64, 64),
         batch_size=32,
         lr=1e-4,
-        pace=2_000,
+        pace=2_200,
         threads_ours=1,
         threads_theirs=1,
         learning_starts=100,
@@ -161,7 +161,7 @@ _ALL: tuple[Case, ...] = (
         hidden=(256, 256),
         batch_size=64,
         lr=2.3e-3,
-        pace=1_200,
+        pace=1_000,
         threads_ours=1,
         threads_theirs=1,
         learning_starts=1_000,

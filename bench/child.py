@@ -43,9 +43,10 @@ def main() -> None:
     parser.add_argument("side", choices=["ours", "theirs"])
     parser.add_argument("case", choices=CASES)
     parser.add_argument("steps", type=int)
+    parser.add_argument("threads", type=int)
     args = parser.parse_args()
     measure = importlib.import_module(f"bench.{args.side}").measure
-    print(json.dumps(asdict(measure(CASES[args.case], args.steps))))
+    print(json.dumps(asdict(measure(CASES[args.case], args.steps, args.threads))))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def peak_memory_mb() -> float:
-    """Peak resident memory of this process and its living descendants, summed. Call before environments are closed.
+    """Memory of this process and its living descendants. Call at the end of the work, before environments are closed.
 
-    Each process's own high-water mark is read from /proc, because getrusage misleads here: RUSAGE_CHILDREN is the largest
-    single child, not their sum, leaves out workers that a fork server started, and RUSAGE_SELF keeps the size of the
-    process that launched us. Pages that workers share are counted once for each, on both sides alike.
+    Processes forked from one another share pages, so each is counted by its proportional share (PSS), as /proc tells
+    it; to that comes, for each, what its own high-water mark lies above what it holds now. getrusage misleads here:
+    RUSAGE_CHILDREN is the largest single child, and leaves out workers that a fork server started.
     """
     if not Path("/proc/self/status").exists():
         both = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -25,7 +25,7 @@ def peak_memory_mb() -> float:
 
 
 def _processes() -> dict[int, tuple[int, int]]:
-    """Every process: its parent and its peak resident kilobytes."""
+    """Every process: its parent and its kilobytes."""
     table = {}
     for path in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -33,5 +33,19 @@ def _processes() -> dict[int, tuple[int, int]]:
         except OSError:
             continue  # it ended while we were reading
         fields = dict(line.split(":", 1) for line in lines if ":" in line)
-        table[int(path.parent.name)] = int(fields["PPid"]), int(fields.get("VmHWM", "0 kB").split()[0])
+        above = _kilobytes(fields, "VmHWM") - _kilobytes(fields, "VmRSS")
+        table[int(path.parent.name)] = int(fields["PPid"]), _shared_fairly(path.parent) + above
     return table
+
+
+def _kilobytes(fields: dict[str, str], name: str) -> int:
+    return int(fields.get(name, "0 kB").split()[0])
+
+
+def _shared_fairly(process: Path) -> int:
+    """Proportional set size: a page shared by n processes counts 1/n for each."""
+    try:
+        lines = (process / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

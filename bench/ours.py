@@ -40,10 +40,10 @@ class TimedRun(Run):
         return Timing(now - start, self.step - step, updates_of(self.agent) - updates, peak_memory_mb())
 
 
-def measure(case: Case, steps: int) -> Timing:
+def measure(case: Case, steps: int, threads: int) -> Timing:
     """Time `steps` steps of a case after its warm-up, put together as `cairn.train.trainer` does."""
     recipe = recipe_of(case, case.warm + steps)
-    torch.set_num_threads(recipe.threads)
+    torch.set_num_threads(threads)
     envs = make_vector(recipe.task, recipe.envs, backend=recipe.vector)
     try:
         agent = build(recipe.agent, envs.spec)
@@ -58,15 +58,13 @@ def measure(case: Case, steps: int) -> Timing:
 
 
 def recipe_of(case: Case, steps: int) -> Recipe:
-    many = isinstance(case, PPOCase)
     return Recipe(
         env=case.env,
         agent=config_of(case),
         steps=steps,
-        envs=case.envs if isinstance(case, PPOCase) else 1,
-        vector="async" if many else "sync",
+        envs=case.envs,
+        vector="async" if case.envs > 1 else "sync",
         eval_every=steps + 1,
-        threads=case.threads_ours,
     )
 
 

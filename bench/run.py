@@ -1,7 +1,8 @@
 """`python -m bench.run [--only NAME ...] [--repeats K] [--seconds S]`: steps a second beside Stable-Baselines3.
 
-Measurements alternate (ours, theirs, ours, theirs, ...), so that a machine that slows down slows both; each has a process
-of its own; medians are compared. A comparison in which the two sides did not do the same work is an error, not a result.
+Measurements alternate (ours, theirs, ours, theirs, ...), so that a machine that slows down slows both; each has a
+process of its own; medians are compared. Where the two sides did not do the same work there is an error, not a result.
+Run it on an idle machine: two threads that wait for each other on a busy core take many times longer.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -61,7 +62,8 @@ def entry_of(case: Case, ours: Sequence[Timing], theirs: Sequence[Timing]) -> di
 
 
 def _measure(side: str, case: Case, steps: int, threads: int) -> Timing:
-    return Timing(**in_fresh_process("bench.child", side, case.name, str(steps), threads=threads))
+    args = side, case.name, str(steps), str(threads)
+    return Timing(**in_fresh_process("bench.child", *args, threads=threads))
 
 
 def _same_work(case: Case, timings: Sequence[Timing]) -> None:
@@ -87,11 +89,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help=f"of {', '.join(CASES)}")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each side")
     parser.add_argument("--seconds", type=float, default=15.0, help="about how long the slower side takes for one")
+    parser.add_argument("--threads", type=int, help="of torch on both sides, in place of each case's own")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results are kept")
     args = parser.parse_args()
     entries = []
     for name in args.only or CASES:
-        entry = compare(CASES[name], args.repeats, args.seconds)
+        case = CASES[name]
+        if args.threads:
+            case = replace(case, threads_ours=args.threads, threads_theirs=args.threads)
+        entry = compare(case, args.repeats, args.seconds)
         save(entry, args.out)
         print(line(entry), flush=True)
         entries.append(entry)

@@ -9,6 +9,7 @@ import torch
 from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from torch import nn
 
@@ -16,13 +17,17 @@ from bench.cases import Case, DQNCase, PPOCase, SACCase
 from bench.memory import peak_memory_mb
 from bench.timing import Timing
 
-VEC_ENVS = {"DummyVecEnv": DummyVecEnv, "SubprocVecEnv": SubprocVecEnv}
+VEC_ENVS: dict[str, type[DummyVecEnv] | type[SubprocVecEnv]] = {
+    "DummyVecEnv": DummyVecEnv,
+    "SubprocVecEnv": SubprocVecEnv,
+}
 
 
-def measure(case: Case, steps: int) -> Timing:
+def measure(case: Case, steps: int, threads: int) -> Timing:
     """Time the second of two calls of `learn`: the first is the warm-up, and learning goes on where it stopped."""
-    torch.set_num_threads(case.threads_theirs)
+    torch.set_num_threads(threads)
     model = model_of(case)
+    model.set_logger(silent())
     model.learn(case.warm)
     step, updates = model.num_timesteps, updates_of(model)
     start = time.perf_counter()
@@ -69,7 +74,7 @@ def _ppo(case: PPOCase, common: dict[str, Any]) -> PPO:
 def _sac(case: SACCase, common: dict[str, Any]) -> SAC:
     return SAC(
         "MlpPolicy",
-        make_vec_env(case.env, 1, seed=0),
+        make_vec_env(case.env, case.envs, seed=0),
         learning_starts=case.learning_starts,
         train_freq=1,
         gradient_steps=1,
@@ -83,7 +88,7 @@ def _sac(case: SACCase, common: dict[str, Any]) -> SAC:
 def _dqn(case: DQNCase, common: dict[str, Any]) -> DQN:
     return DQN(
         "MlpPolicy",
-        make_vec_env(case.env, 1, seed=0),
+        make_vec_env(case.env, case.envs, seed=0),
         learning_starts=case.learning_starts,
         train_freq=case.train_freq,
         gradient_steps=case.gradient_steps,
@@ -94,6 +99,11 @@ def _dqn(case: DQNCase, common: dict[str, Any]) -> DQN:
         policy_kwargs={"net_arch": list(case.hidden), "activation_fn": nn.ReLU},
         **common,
     )
+
+
+def silent() -> Logger:
+    """What `verbose=0` amounts to, without the empty folder that every call of `learn` would leave behind."""
+    return Logger(folder=None, output_formats=[])
 
 
 def updates_of(model: BaseAlgorithm) -> int:

@@ -56,23 +56,20 @@ class A2C:
         policy = self.net.policy(self.net.normalise(obs))
         return policy.sample(self.generator) if explore else policy.mode()
 
-    @torch.no_grad()
-    def advantage(self, rollout: Rollout, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """A and the critic's target A + V, [T, N]."""
-        value, next_value = self.net.values(rollout, obs)
-        ends = rollout.terminated, rollout.truncated
-        advantage = gae(rollout.reward, value, next_value, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
-        return advantage, advantage + value
-
     def update(self, rollout: Rollout) -> Metrics:
         obs = self.net.normalise(rollout.obs)
-        advantage, target = (x[rollout.valid] for x in self.advantage(rollout, obs))
-        policy, value = self.net(obs[rollout.valid])
+        policy, value = self.net(obs.flatten(0, 1))
+        known = value.detach().view_as(rollout.reward)
+        next_value = self.net.next_values(rollout, known)
+        ends = rollout.terminated, rollout.truncated
+        advantage = gae(rollout.reward, known, next_value, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
+        target, advantage = (advantage + known)[rollout.valid], advantage[rollout.valid]
         if self.cfg.normalise_advantage:
             advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        policy_loss = policy_gradient(policy.log_prob(rollout.action[rollout.valid]), advantage)
-        value_loss = (value - target).square().mean()
-        entropy = policy.entropy().mean()
+        valid = rollout.valid.flatten()
+        policy_loss = policy_gradient(policy.log_prob(rollout.action.flatten(0, 1))[valid], advantage)
+        value_loss = (value[valid] - target).square().mean()
+        entropy = policy.entropy()[valid].mean()
         loss = policy_loss + self.cfg.value_weight * value_loss
         loss = loss - self.cfg.entropy_weight(self.progress) * entropy
         self.opt.lr = self.cfg.lr(self.progress)

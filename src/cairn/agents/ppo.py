@@ -72,17 +72,12 @@ class PPO:
         """The rollout as a flat set [B, ...] of (obs, action, log π_old, A, V_old, R), valid steps only."""
         obs = self.net.normalise(rollout.obs)
         reward = self.returns(rollout) if self.cfg.normalise_reward else rollout.reward
-        value, next_value = self.net.values(rollout, obs)
-        advantage = gae(
-            reward,
-            value,
-            next_value,
-            rollout.terminated,
-            rollout.truncated,
-            gamma=self.cfg.gamma,
-            lam=self.cfg.lam,
-        )
-        log_prob = self.net.policy(obs.flatten(0, 1)).log_prob(rollout.action.flatten(0, 1)).view_as(value)
+        policy, value = self.net(obs.flatten(0, 1))
+        log_prob = policy.log_prob(rollout.action.flatten(0, 1)).view_as(reward)
+        value = value.view_as(reward)
+        next_value = self.net.next_values(rollout, value)
+        ends = rollout.terminated, rollout.truncated
+        advantage = gae(reward, value, next_value, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
         fields = (obs, rollout.action, log_prob, advantage, value, advantage + value)
         return [x[rollout.valid] for x in fields]
 

@@ -59,26 +59,26 @@ class Reinforce:
         policy = self.net.policy(self.net.normalise(obs))
         return policy.sample(self.generator) if explore else policy.mode()
 
-    @torch.no_grad()
-    def reward_to_go(self, rollout: Rollout, obs: Tensor) -> Tensor:
+    def reward_to_go(self, rollout: Rollout, value: Tensor) -> Tensor:
         """Gₜ [T, N]."""
-        last_value = torch.zeros_like(rollout.reward)
-        if self.cfg.baseline == "value":
-            last_value = self.net.values(rollout, obs)[1]
+        learned = self.cfg.baseline == "value"
+        last_value = self.net.next_values(rollout, value) if learned else torch.zeros_like(value)
         ends = rollout.terminated, rollout.truncated
         return discounted(rollout.reward, *ends, last_value, gamma=self.cfg.gamma)
 
     def update(self, rollout: Rollout) -> Metrics:
         obs = self.net.normalise(rollout.obs)
-        target = self.reward_to_go(rollout, obs)[rollout.valid]
-        policy, value = self.net(obs[rollout.valid])
+        policy, value = self.net(obs.flatten(0, 1))
+        valid = rollout.valid.flatten()
+        target = self.reward_to_go(rollout, value.detach().view_as(rollout.reward)).flatten()[valid]
+        value = value[valid]
         baseline = {"none": torch.zeros_like(target), "mean": target.mean(), "value": value.detach()}
         advantage = target - baseline[self.cfg.baseline]
         if self.cfg.normalise_advantage:
             advantage = advantage / (advantage.std(correction=0) + 1e-8)
-        policy_loss = policy_gradient(policy.log_prob(rollout.action[rollout.valid]), advantage)
+        policy_loss = policy_gradient(policy.log_prob(rollout.action.flatten(0, 1))[valid], advantage)
         value_loss = (value - target).square().mean() if self.cfg.baseline == "value" else torch.zeros(())
-        entropy = policy.entropy().mean()
+        entropy = policy.entropy()[valid].mean()
         loss = policy_loss + self.cfg.value_weight * value_loss
         loss = loss - self.cfg.entropy_weight(self.progress) * entropy
         self.opt.lr = self.cfg.lr(self.progress)

@@ -26,7 +26,6 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.normalizer = Normalizer(spec.obs_shape) if normalise else None
         self.discrete = isinstance(spec.action, Discrete)
-        self.obs_dims = len(spec.obs_shape)
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
         self.trunk = Ensemble(2, math.prod(spec.obs_shape), hidden, None, activation=activation)
         self.policy_head = Linear(1, hidden[-1], width)
@@ -46,26 +45,23 @@ class ActorCritic(nn.Module):
         return self._distribution(actor), self.value_head(critic)[0, :, 0]
 
     def policy(self, obs: Tensor) -> Distribution:
-        return self._distribution(self.trunk(obs.flatten(1))[0])
+        """π(·|s) alone: what acting needs."""
+        return self._distribution(self.trunk(obs.flatten(1), member=0)[0])
 
     def value(self, obs: Tensor) -> Tensor:
-        """obs [..., *shape] -> V(s) [...]."""
-        flat = obs.flatten(-self.obs_dims)
-        lead = flat.shape[:-1]
-        out: Tensor = self.value_head(self.trunk(flat.reshape(-1, flat.shape[-1]))[1])[0, :, 0]
-        return out.reshape(lead)
+        """obs [B, ...] -> V(s) [B] alone."""
+        out: Tensor = self.value_head(self.trunk(obs.flatten(1), member=1)[0])[0, :, 0]
+        return out
 
-    def values(self, rollout: Rollout, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """V(sₜ) and V(s'ₜ), both [T, N], for a rollout and its normalised observations.
-
-        s'ₜ is sₜ₊₁ except where an episode ended and at the last step: only those are evaluated again.
-        """
-        value = self.value(obs)
-        next_value = torch.cat([value[1:], torch.zeros_like(value[:1])])
+    @torch.no_grad()
+    def next_values(self, rollout: Rollout, value: Tensor) -> Tensor:
+        """V(s'ₜ) [T, N] from V(sₜ) [T, N]: they are the same but one step on, except where an episode ended and at the
+        last step. Only those are evaluated again."""
+        out = torch.cat([value[1:], torch.zeros_like(value[:1])])
         apart = rollout.terminated | rollout.truncated
         apart[-1] = True
-        next_value[apart] = self.value(self.normalise(rollout.next_obs[apart]))
-        return value, next_value
+        out[apart] = self.value(self.normalise(rollout.next_obs[apart]))
+        return out
 
     def _distribution(self, features: Tensor) -> Distribution:
         out = self.policy_head(features)[0]

@@ -62,9 +62,14 @@ class Ensemble(nn.Module):
         # Small networks spend their time in Python: walk the parameters themselves, not three modules deep.
         self.stack = [(layer.weight, layer.bias) for layer in layers]
 
-    def forward(self, x: Tensor, frozen: bool = False) -> Tensor:
-        """`frozen` lets gradients pass to x but not to the weights: what an actor's loss wants of its critic."""
-        for depth, (weight, bias) in enumerate(self.stack):
+    def forward(self, x: Tensor, frozen: bool = False, member: int | None = None) -> Tensor:
+        """[B, in] -> [E, B, out], or [1, B, out] of one `member` alone.
+
+        `frozen` lets gradients pass to x but not to the weights: what an actor's loss wants of its critic.
+        """
+        one = slice(None) if member is None else slice(member, member + 1)
+        for depth, (weights, biases) in enumerate(self.stack):
+            weight, bias = (weights, biases) if member is None else (weights[one], biases[one])
             x = affine(x, weight.detach(), bias.detach()) if frozen else affine(x, weight, bias)
             if depth < self.hidden:
                 if self.layer_norm:
@@ -87,7 +92,7 @@ class MLP(Ensemble):
     ) -> None:
         super().__init__(1, fan_in, hidden, fan_out, activation=activation, layer_norm=layer_norm)
 
-    def forward(self, x: Tensor, frozen: bool = False) -> Tensor:
+    def forward(self, x: Tensor, frozen: bool = False, member: int | None = None) -> Tensor:
         return super().forward(x, frozen)[0]
 
 

@@ -1,0 +1,80 @@
+"""Bring the documents up to the recorded results: `python docs/refresh.py [--picture RUN]`.
+
+The table between the marks in both READMEs is made from results/*.json; the picture from a run folder and its policy.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+from cairn.report.table import read_results, recipe_rows
+
+ROOT = Path(__file__).parent.parent
+HEADS = {
+    "README.md": ("recipe", "task", "agent", "target", "recorded: mean of 100 fresh episodes, per training seed"),
+    "README.zh-CN.md": ("配方", "任务", "智能体", "目标", "记录：每个训练种子 100 个新回合的均值"),
+}
+
+
+def table(heads: tuple[str, ...]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    for row in recipe_rows(ROOT / "results"):
+        records = read_results(ROOT / "results", row["recipe"])
+        figures = ", ".join(f"{r['figure']:.1f}" for r in records) or "-"
+        lines.append(f"| `{row['recipe']}` | {row['task']} | {row['agent']} | {row['target']:g} | {figures} |")
+    return "\n".join(lines)
+
+
+def refresh_tables() -> None:
+    for name, heads in HEADS.items():
+        path = ROOT / name
+        before, rest = path.read_text().split("<!-- results:begin -->")
+        _, after = rest.split("<!-- results:end -->")
+        path.write_text(f"{before}<!-- results:begin -->\n{table(heads)}\n<!-- results:end -->{after}")
+
+
+def picture(run: Path, out: Path) -> None:
+    """Frames of one episode in a strip, above the learning curve."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from cairn.envs.make import Task
+    from cairn.train.checkpoint import load_policy
+    from cairn.train.evaluate import as_policy
+
+    saved = load_policy(run)
+    policy, env = as_policy(saved.agent), Task(saved.task.id, render_mode="rgb_array")()
+    obs, _ = env.reset(seed=1000)
+    frames, over = [], False
+    while not over:
+        frames.append(env.render())
+        obs, _, terminated, truncated, _ = env.step(policy(obs[None])[0])
+        over = terminated or truncated
+    env.close()
+    chosen = [frames[i] for i in np.linspace(20, 160, 6).astype(int)]
+    rows = [r for r in csv.DictReader(open(run / "metrics.csv")) if r["name"] == "eval/mean_reward"]
+    figure = plt.figure(figsize=(10, 4.6), constrained_layout=True)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.35))
+    for axis, frame in zip(top.subplots(1, 6), chosen, strict=True):
+        axis.imshow(frame)
+        axis.axis("off")
+    axis = bottom.subplots()
+    axis.plot([int(r["step"]) / 1e6 for r in rows], [float(r["value"]) for r in rows], "o-", color="#b3541e")
+    axis.axhline(300, color="#888", linewidth=0.8, linestyle="--")
+    axis.set_xlabel("environment steps (millions)")
+    axis.set_ylabel("mean return, 20 episodes")
+    axis.set_title(f"{saved.about['recipe']}, seed {saved.about['seed']}", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=110)
+
+
+if __name__ == "__main__":
+    refresh_tables()
+    if "--picture" in sys.argv:
+        picture(Path(sys.argv[sys.argv.index("--picture") + 1]), ROOT / "docs" / "img" / "bipedal.png")
