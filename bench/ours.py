@@ -15,6 +15,7 @@ from cairn.core.schedules import constant, linear
 from cairn.core.types import Spec
 from cairn.replay.ring import Ring
 from cairn.train.loops import off_policy, on_policy
+from cairn.train.memory import keep_freed_memory
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run
 from cairn.vector.make import make_vector
@@ -43,6 +44,7 @@ class TimedRun(Run):
 def measure(case: Case, steps: int, threads: int) -> Timing:
     """Time `steps` steps of a case after its warm-up, put together as `cairn.train.trainer` does."""
     recipe = recipe_of(case, case.warm + steps)
+    keep_freed_memory()  # as train() does
     torch.set_num_threads(threads)
     envs = make_vector(recipe.task, recipe.envs, backend=recipe.vector)
     try:

@@ -4,14 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cairn.nets.heads import Categorical, Gaussian, TanhGaussian
-from cairn.nets.mlp import MLP, Ensemble
+from cairn.nets.mlp import MLP, tanh
 from cairn.nets.normalizer import Normalizer
 from cairn.nets.optim import Flat, Optimizer, lerp_
 
 
 def test_an_ensemble_is_its_members_run_one_by_one():
     torch.manual_seed(0)
-    net = Ensemble(3, 5, (7, 6), 2, layer_norm=True)
+    net = MLP(5, (7, 6), 2, members=3, layer_norm=True)
     x = torch.randn(11, 5)
     for e in range(3):
         y = x
@@ -23,7 +23,7 @@ def test_an_ensemble_is_its_members_run_one_by_one():
 
 
 def test_frozen_passes_gradient_to_the_input_only():
-    net, x = Ensemble(2, 3, (4,), 1), torch.randn(5, 3, requires_grad=True)
+    net, x = MLP(3, (4,), 1, members=2), torch.randn(5, 3, requires_grad=True)
     net(x, frozen=True).sum().backward()
     assert x.grad is not None and all(p.grad is None for p in net.parameters())
 
@@ -115,3 +115,18 @@ def test_lerp_moves_every_parameter_by_tau():
     lerp_(Flat(target), Flat(source), 0.25)
     for old, new, src in zip(before, target.parameters(), source.parameters(), strict=True):
         torch.testing.assert_close(new, 0.75 * old + 0.25 * src)
+
+
+def test_one_member_alone_is_that_member():
+    net, x = MLP(3, (8, 8), 2, members=3), torch.randn(4, 3)
+    torch.testing.assert_close(net(x, member=1), net(x)[1])
+
+
+def test_fast_tanh_is_tanh_and_has_its_gradient():
+    x = torch.linspace(-12, 12, 2**17)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    ours, theirs = tanh(a), torch.tanh(b)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=3e-7)
+    ours.sum().backward()
+    theirs.sum().backward()
+    torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=1e-6)

@@ -21,7 +21,7 @@ from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
 from cairn.nets.graphs import graphed
 from cairn.nets.heads import TanhGaussian
-from cairn.nets.mlp import MLP, Activation, Ensemble, flat
+from cairn.nets.mlp import MLP, Activation, flat
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -57,9 +57,15 @@ class SAC:
         obs, dim = math.prod(spec.obs_shape), spec.action.dim
         torch.manual_seed(seed)
         self.actor = MLP(obs, cfg.hidden, 2 * dim, activation=cfg.activation).to(device)
-        self.critic = Ensemble(
-            cfg.ensemble, obs + dim, cfg.hidden, 1, activation=cfg.activation, layer_norm=cfg.layer_norm
-        ).to(device)
+        critic = MLP(
+            obs + dim,
+            cfg.hidden,
+            1,
+            members=cfg.ensemble,
+            activation=cfg.activation,
+            layer_norm=cfg.layer_norm,
+        )
+        self.critic = critic.to(device)
         self.target_critic = copy.deepcopy(self.critic)
         self.log_alpha = nn.ParameterList([torch.tensor(math.log(cfg.alpha), device=device)])
         self.actor_opt = Optimizer(self.actor, lr=cfg.lr(0))
@@ -86,7 +92,7 @@ class SAC:
         mean, log_std = self.actor(flat(obs)).chunk(2, -1)
         return TanhGaussian(mean, log_std.clamp(*LOG_STD))
 
-    def q(self, critic: Ensemble, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
+    def q(self, critic: MLP, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
         """[E, B]"""
         out: Tensor = critic(torch.cat([flat(obs), action], 1), frozen)[..., 0]
         return out

@@ -16,7 +16,7 @@ from cairn.core.losses import twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
 from cairn.nets.graphs import graphed
-from cairn.nets.mlp import MLP, Ensemble, flat
+from cairn.nets.mlp import MLP, flat
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -48,7 +48,7 @@ class TD3:
         obs, dim = math.prod(spec.obs_shape), spec.action.dim
         torch.manual_seed(seed)
         self.actor = MLP(obs, cfg.hidden, dim).to(device)
-        self.critic = Ensemble(2, obs + dim, cfg.hidden, 1).to(device)
+        self.critic = MLP(obs + dim, cfg.hidden, 1, members=2).to(device)
         self.target_actor, self.target_critic = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
         self.actor_opt = Optimizer(self.actor, lr=cfg.lr(0))
         self.critic_opt = Optimizer(self.critic, lr=cfg.lr(0))
@@ -73,7 +73,7 @@ class TD3:
         out: Tensor = actor(flat(obs)).tanh()
         return out
 
-    def q(self, critic: Ensemble, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
+    def q(self, critic: MLP, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
         """[2, B]"""
         out: Tensor = critic(torch.cat([flat(obs), action], 1), frozen)[..., 0]
         return out

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cairn.core.types import Discrete, Rollout, Spec
 from cairn.nets.heads import Categorical, Distribution, Gaussian
-from cairn.nets.mlp import Activation, Ensemble, Linear, orthogonal_
+from cairn.nets.mlp import MLP, Activation, Linear, orthogonal_
 from cairn.nets.normalizer import Normalizer
 
 
@@ -27,9 +27,9 @@ class ActorCritic(nn.Module):
         self.normalizer = Normalizer(spec.obs_shape) if normalise else None
         self.discrete = isinstance(spec.action, Discrete)
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
-        self.trunk = Ensemble(2, math.prod(spec.obs_shape), hidden, None, activation=activation)
-        self.policy_head = Linear(1, hidden[-1], width)
-        self.value_head = Linear(1, hidden[-1], 1)
+        self.trunk = MLP(math.prod(spec.obs_shape), hidden, None, members=2, activation=activation)
+        self.policy_head = Linear(hidden[-1], width)
+        self.value_head = Linear(hidden[-1], 1)
         self.log_std = nn.Parameter(torch.full((0 if self.discrete else width,), log_std))
         for layer in self.trunk.layers:
             orthogonal_(layer, math.sqrt(2))  # type: ignore[arg-type]
@@ -42,15 +42,15 @@ class ActorCritic(nn.Module):
     def forward(self, obs: Tensor) -> tuple[Distribution, Tensor]:
         """obs [B, ...] -> π(·|s), V(s) [B]."""
         actor, critic = self.trunk(obs.flatten(1)).unbind(0)
-        return self._distribution(actor), self.value_head(critic)[0, :, 0]
+        return self._distribution(actor), self.value_head(critic)[:, 0]
 
     def policy(self, obs: Tensor) -> Distribution:
         """π(·|s) alone: what acting needs."""
-        return self._distribution(self.trunk(obs.flatten(1), member=0)[0])
+        return self._distribution(self.trunk(obs.flatten(1), member=0))
 
     def value(self, obs: Tensor) -> Tensor:
         """obs [B, ...] -> V(s) [B] alone."""
-        out: Tensor = self.value_head(self.trunk(obs.flatten(1), member=1)[0])[0, :, 0]
+        out: Tensor = self.value_head(self.trunk(obs.flatten(1), member=1))[:, 0]
         return out
 
     @torch.no_grad()
@@ -64,5 +64,5 @@ class ActorCritic(nn.Module):
         return out
 
     def _distribution(self, features: Tensor) -> Distribution:
-        out = self.policy_head(features)[0]
+        out = self.policy_head(features)
         return Categorical(out) if self.discrete else Gaussian(out, self.log_std)

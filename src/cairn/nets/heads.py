@@ -73,7 +73,8 @@ class TanhGaussian:
     log_std: Tensor
 
     def sample(self, generator: Generator) -> Tensor:
-        return self.sample_with_log_prob(generator)[0]
+        noise = torch.empty_like(self.mean).normal_(generator=generator)
+        return (self.mean + noise * self.log_std.exp()).tanh()
 
     def sample_with_log_prob(self, generator: Generator) -> tuple[Tensor, Tensor]:
         """log π(a) = Σ log N(u) - log(1 - tanh²u), the last term as 2(log 2 - u - softplus(-2u)): exact at any u."""

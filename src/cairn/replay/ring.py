@@ -84,38 +84,38 @@ class Ring:
         if self.rows > 0:
             self.data["truncated"][(self.rows - 1) % self.size] |= True
 
-    def draw(self, batch: int) -> tuple[Tensor, Tensor]:
-        """Uniform (row, env) of `batch` stored transitions; rows count from the beginning of the run."""
+    def draw(self, batch: int) -> Tensor:
+        """Uniform cells of `batch` stored transitions: row · N + env, rows counted from the beginning of the run."""
         first = max(self.rows - self.live, 0)
         cell = torch.randint(first * self.num_envs, self.rows * self.num_envs, (batch,), generator=self.generator)
-        row, env = cell // self.num_envs, cell % self.num_envs
         if self.has_fillers:
-            bad = ~self.data["valid"][row % self.size, env]
+            bad = ~self.cells["valid"][cell % len(self.cells["valid"])]
             if bad.any():
-                row[bad], env[bad] = self.draw(int(bad.sum()))
-        return row, env
+                cell[bad] = self.draw(int(bad.sum()))
+        return cell
 
     def sample(self, batch: int) -> Transition:
         """n-step transitions; a walk that meets the newest row stops there and bootstraps earlier."""
-        row, env = self.draw(batch)
-        return self.gather(row, env)
+        return self.gather(self.draw(batch))
 
-    def gather(self, row: Tensor, env: Tensor) -> Transition:
-        cell = (row % self.size) * self.num_envs + env
+    def gather(self, cell: Tensor) -> Transition:
+        """The transitions that start at these cells."""
+        start = cell % len(self.cells["reward"])
         if self.n == 1:
-            reward = self.cells["reward"].index_select(0, cell)
-            discount = self.gamma * ~self.cells["terminated"].index_select(0, cell)
-            end = cell
+            reward = self.cells["reward"].index_select(0, start)
+            discount = self.gamma * ~self.cells["terminated"].index_select(0, start)
+            end = start
         else:
-            walk = row + torch.arange(self.n)[:, None]  # [n, B]
-            cells = (walk % self.size) * self.num_envs + env
+            walk = cell + self.num_envs * torch.arange(self.n)[:, None]  # [n, B]: the same environment, row by row
+            cells = walk % len(self.cells["reward"])
             terminated = self.cells["terminated"][cells]
-            ended = terminated | self.cells["truncated"][cells] | (walk >= self.rows - 1)
+            newest = walk >= (self.rows - 1) * self.num_envs
+            ended = terminated | self.cells["truncated"][cells] | newest
             reward, discount, last = n_step(self.cells["reward"][cells], ended, terminated, gamma=self.gamma)
             end = cells.gather(0, last[None])[0]
         return Transition(
-            obs=self.cells["obs"].index_select(0, cell),
-            action=self.cells["action"].index_select(0, cell),
+            obs=self.cells["obs"].index_select(0, start),
+            action=self.cells["action"].index_select(0, start),
             reward=reward,
             next_obs=self.cells["next_obs"].index_select(0, end),
             discount=discount,

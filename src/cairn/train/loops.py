@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 
-from cairn.agents.base import OffPolicy, OnPolicy
+from cairn.agents.base import Agent, OffPolicy, OnPolicy
 from cairn.core.types import Array, Box, Rollout, Spec
 from cairn.replay.ring import Ring
 from cairn.train.run import Run
@@ -18,7 +21,8 @@ def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
     while run.going():
         if agent.horizon == 0:
             obs = envs.reset(run.env_seeds())
-        rollout, obs = collect(agent, envs, obs, run)
+        with one_thread():
+            rollout, obs = collect(agent, envs, obs, run)
         if rollout is None:  # interrupted: what was collected is dropped
             break
         agent.progress = run.progress
@@ -34,7 +38,7 @@ def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollou
     while len(rows) < agent.horizon if agent.horizon else open_.any():
         if run.interrupted:
             return None, obs
-        action = agent.act(torch.from_numpy(obs).to(run.device), explore=True).cpu().numpy()
+        action = explore(agent, obs, run)
         step = envs.step(action)
         valid = step.valid & open_ if agent.horizon == 0 else step.valid
         if rows and not step.valid.all():
@@ -59,7 +63,7 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Ring, run: Run) -> None:
         if run.step < cfg.learning_starts:
             action = uniform(agent.spec, envs.num_envs, replay.generator)
         else:
-            action = agent.act(torch.from_numpy(obs).to(run.device), explore=True).cpu().numpy()
+            action = explore(agent, obs, run)
         step = envs.step(action)
         replay.add(obs, action, step)
         run.advance(step, step.valid)
@@ -70,6 +74,22 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Ring, run: Run) -> None:
             run.log(agent.update(batch))
         if run.house_keeping(agent, envs.restarts, replay):
             obs = envs.reset(run.env_seeds())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Acting is too small to share among threads, and one that waits for work spins on a core an environment wants."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def explore(agent: Agent, obs: Array, run: Run) -> Array:
+    """The agent's own noisy actions."""
+    return agent.act(torch.from_numpy(obs).to(run.device), explore=True).cpu().numpy()
 
 
 def uniform(spec: Spec, count: int, generator: torch.Generator) -> Array:

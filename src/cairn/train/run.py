@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -136,7 +137,7 @@ class Run:
 
     def advance(self, step: Step, counted: Array) -> None:
         """Count the steps taken and note the episodes that ended."""
-        self.step += int(counted.sum())
+        self.step += int(np.count_nonzero(counted))
         for episode in step.episodes:
             if counted[episode.env]:
                 self.episodes += 1

@@ -17,6 +17,7 @@ from cairn.core.seeding import derive, derive_many
 from cairn.replay.ring import Ring
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.loops import off_policy, on_policy
+from cairn.train.memory import keep_freed_memory
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run, read_recipe
 from cairn.vector.base import Vector
@@ -44,6 +45,7 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
     if hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
         room: Any = {"capacity": min(recipe.agent.capacity, _stored(folder).steps if resume else recipe.steps)}
         recipe = replace(recipe, agent=replace(recipe.agent, **room))
+    keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     envs = _vector(recipe, recipe.envs)

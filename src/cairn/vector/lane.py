@@ -91,7 +91,9 @@ class Lane:
                 s.obs[i] = self.layout(obs)
             except Exception as error:
                 raise blame(self.first + i, error) from error
-        if not math.isfinite(s.next_obs.sum(dtype=np.float64) + s.reward.sum()):
+        # A sum of squares is finite only where every number is; should it overflow, each is looked at by itself.
+        flat = s.next_obs.reshape(-1)
+        if not math.isfinite(flat.dot(flat) + s.reward.dot(s.reward)):
             self._name_the_bad_one(s.next_obs, s.reward)
 
     def _name_the_bad_one(self, obs: Array, reward: Array | None = None) -> None:
