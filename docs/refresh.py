@@ -6,6 +6,7 @@ The table between the marks in both READMEs is made from results/*.json; the pic
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from pathlib import Path
 
@@ -33,6 +34,23 @@ def refresh_tables() -> None:
         before, rest = path.read_text().split("<!-- results:begin -->")
         _, after = rest.split("<!-- results:end -->")
         path.write_text(f"{before}<!-- results:begin -->\n{table(heads)}\n<!-- results:end -->{after}")
+
+
+def refresh_speed() -> None:
+    path = ROOT / "docs" / "speed.md"
+    heads = ("case", "Cairn", "SB3", "unit", "ratio", "memory, MB", "settings")
+    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    for row in json.loads((ROOT / "results" / "bench.json").read_text()):
+        figures = ["not reached" if row[k] is None else f"{row[k]:,.0f}" for k in ("ours", "theirs")]
+        ratio = "-" if row.get("ratio") is None else f"{row['ratio']:.2f}"
+        memory = f"{row['memory_ours_mb']:.0f} / {row['memory_theirs_mb']:.0f}" if row.get("memory_ours_mb") else "-"
+        settings = row.get("settings", "")
+        text = settings if isinstance(settings, str) else ", ".join(f"{k} {v}" for k, v in settings.items())
+        lines.append("| " + " | ".join([row["name"], *figures, row["unit"], ratio, memory, text]) + " |")
+    before, rest = path.read_text().split("<!-- bench:begin -->")
+    _, after = rest.split("<!-- bench:end -->")
+    body = "\n".join(lines)
+    path.write_text(f"{before}<!-- bench:begin -->\n{body}\n<!-- bench:end -->{after}")
 
 
 def picture(run: Path, out: Path) -> None:
@@ -76,5 +94,6 @@ def picture(run: Path, out: Path) -> None:
 
 if __name__ == "__main__":
     refresh_tables()
+    refresh_speed()
     if "--picture" in sys.argv:
         picture(Path(sys.argv[sys.argv.index("--picture") + 1]), ROOT / "docs" / "img" / "bipedal.png")
