@@ -117,7 +117,7 @@ def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool
 
 
 _ALL: tuple[Case, ...] = (
-    _bipedal("ppo-bipedal-64", "small batches: mostly updates", batch_size=64, pace=1_500),
+    _bipedal("ppo-bipedal", "small batches: mostly updates", batch_size=64, pace=1_500),
     _bipedal("ppo-bipedal-512", "large batches: mostly environments", batch_size=512, pace=2_500),
     _bipedal(
         "ppo-bipedal-512-subproc",

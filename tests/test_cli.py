@@ -49,6 +49,8 @@ def home(tmp_path, monkeypatch):
         (["train", "--env", "CartPole-v1", "--agent", "sac"], "SAC acts in continuous action spaces only"),
         (["train", "--env", "Pendulum-v1", "--agent", "dqn"], "DQN acts in discrete action spaces only"),
         (["train", "--env", "CartPole-v1", "--agent", "ppo", "--env-args", '{"gravity": 1}'], "does not take these"),
+        (["train", "--env", "CartPole-v1", "--agent", "ppo", "--env-args", "[1]"], "names and values"),
+        (["train", "cartpole-ppo", "--vector", "asink"], "--vector"),
         (["eval"], "PATH"),
         (["eval", "nowhere"], "there is no nowhere"),
         (["eval", "."], "holds no policy"),
@@ -98,6 +100,12 @@ def test_any_gymnasium_id_without_a_recipe(home, capsys):
     args = ("train", "--env", "Acrobot-v1", "--agent", "dqn", *QUICK, "--time-limit", 50, "--envs", 2)
     cairn(*args, "--agent.hidden", 16, "--agent.epsilon", "linear(1,0.1,0.5)", capsys=capsys)
     assert "Acrobot-v1" in cairn("eval", home / "runs" / "dqn-Acrobot-v1-s0", "--episodes", 1, capsys=capsys).out
+
+
+def test_a_lifted_limit_does_not_make_scoring_endless(home, capsys):
+    args = ("--time-limit", 0, "--agent.hidden", 16, "--agent.learning-starts", 50, "--steps", 300, "--out", "run")
+    cairn("train", "--env", "Pendulum-v1", "--agent", "td3", *args, "--eval-episodes", 1, capsys=capsys)
+    assert json.loads(cairn("eval", "run", "--episodes", 2, "--json", capsys=capsys).out)["steps"] == 400
 
 
 def test_watch_writes_a_video(home, capsys):

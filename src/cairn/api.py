@@ -13,7 +13,7 @@ from cairn.agents import agent_name, build, config_type
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
-from cairn.core.schedules import Schedule, constant
+from cairn.core.schedules import Schedule, parse
 from cairn.core.seeding import derive
 from cairn.core.types import Array
 from cairn.envs.make import Task
@@ -49,6 +49,10 @@ class Model:
     def __init__(
         self, env: str | Task, *, seed: int = 0, envs: int = 1, device: str = "cpu", threads: int = 1, **config: Any
     ) -> None:
+        if not isinstance(env, (str, Task)):
+            raise CairnError(
+                "name the environment by its id, or as a cairn.envs.make.Task; Cairn makes its own copies."
+            )
         self.task = env if isinstance(env, Task) else Task(env)
         self.seed, self.envs, self.device, self.threads = seed, envs, device, threads
         cls = config_type(self.kind)
@@ -56,8 +60,8 @@ class Model:
         for name, value in config.items():
             if name not in known:
                 raise CairnError(f"{cls.__name__} has no field {name!r}.{closest(name, known)}")
-            if isinstance(known[name].default, Schedule) and isinstance(value, (int, float)):
-                config[name] = constant(float(value))
+            if isinstance(known[name].default, Schedule) and not isinstance(value, Schedule):
+                config[name] = parse(str(value))
         self.config = validated(cls(**config), "")
         probe = self.task()
         self.spec, self.layout = spec_of(probe.observation_space, probe.action_space)
@@ -109,7 +113,7 @@ class Model:
 
     def evaluate(self, episodes: int = 100, seed: int = 1000) -> Score:
         """Mean return and success over fresh seeds."""
-        envs = make_vector(self.task, min(episodes, 20), backend="sync")
+        envs = make_vector(self.task.for_scoring(), min(episodes, 20), backend="sync")
         try:
             score = evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
             assert score is not None  # nobody stops it

@@ -78,6 +78,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except CairnError as error:
         print(f"cairn: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except OSError as error:
+        print(f"cairn: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("cairn: interrupted.", file=sys.stderr)
         raise SystemExit(130) from None
@@ -122,7 +125,7 @@ def command_eval(args: list[str]) -> int:
     prepare_headless()
     options = validated(parse(EvalArgs, args, prog="cairn eval"))
     saved = load_policy(options.path, device=options.device, seed=options.seed)
-    envs = make_vector(saved.task, min(options.episodes, 20), backend="sync")
+    envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
     try:
         policy = as_policy(saved.agent, explore=options.stochastic, device=options.device)
         score = evaluate(policy, envs, range(options.seed, options.seed + options.episodes))
@@ -147,7 +150,9 @@ def command_watch(args: list[str]) -> int:
     prepare_headless()
     options = validated(parse(WatchArgs, args, prog="cairn watch"))
     saved = load_policy(options.path)
-    returns = record(as_policy(saved.agent), saved.task, options.out, episodes=options.episodes, seed=options.seed)
+    returns = record(
+        as_policy(saved.agent), saved.task.for_scoring(), options.out, episodes=options.episodes, seed=options.seed
+    )
     print(
         f"{options.out}: {len(returns)} episodes of {saved.task.id}, returns {', '.join(f'{r:.1f}' for r in returns)}."
     )

@@ -27,6 +27,38 @@ def saved(tmp_path) -> Path:
     return tmp_path / "policy"
 
 
+def rewrite(folder: Path, **changes) -> None:
+    """Alter policy.json as someone would who knows how to make its digest right again."""
+    head = json.loads((folder / "policy.json").read_text())
+    (folder / "policy.json").write_bytes(checkpoint._json({**head, **changes}))
+
+
+def test_an_altered_figure_is_noticed(saved):
+    head = json.loads((saved / "policy.json").read_text())
+    head["agent"]["gamma"] = 0.5
+    (saved / "policy.json").write_text(json.dumps(head))
+    with pytest.raises(CairnError, match="damaged"):
+        load_policy(saved)
+
+
+def test_saving_never_replaces_what_is_not_a_policy(saved, tmp_path):
+    agent = build(SACConfig(hidden=(8,)), SPEC)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.txt").write_text("years")
+    (tmp_path / "file.zip").write_text("model")
+    for path in (tmp_path / "work", tmp_path / "file.zip", tmp_path):
+        with pytest.raises(CairnError, match="holds other things"):
+            save_policy(path, agent, Task("Pendulum-v1"), {})
+    assert (tmp_path / "work" / "thesis.txt").read_text() == "years"
+
+
+def test_a_kill_between_two_renames_loses_nothing(saved, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    saved.rename(run / ".best.old")
+    assert load_policy(run).about == {"seed": 3}
+
+
 def test_a_policy_comes_back_as_it_was(saved):
     before, after = build(SACConfig(hidden=(8,)), SPEC, seed=3), load_policy(saved)
     obs = torch.randn(5, 3)
@@ -50,8 +82,7 @@ def test_altered(saved):
 
 
 def test_from_a_newer_format(saved):
-    head = json.loads((saved / "policy.json").read_text())
-    (saved / "policy.json").write_text(json.dumps({**head, "format": 99}))
+    rewrite(saved, format=99)
     with pytest.raises(CairnError, match="newer than this Cairn"):
         load_policy(saved)
 
@@ -82,9 +113,7 @@ def test_a_pickle_is_refused_and_never_run(saved, tmp_path):
         load_policy(saved)
     import hashlib  # even with a matching checksum
 
-    head = json.loads((saved / "policy.json").read_text())
-    head["sha256"] = hashlib.sha256(alone.read_bytes()).hexdigest()
-    (saved / "policy.json").write_text(json.dumps(head))
+    rewrite(saved, sha256=hashlib.sha256(alone.read_bytes()).hexdigest())
     with pytest.raises(CairnError, match="not a safetensors file"):
         load_policy(saved)
     assert not marker.exists()
@@ -104,9 +133,8 @@ def test_a_full_disk_leaves_the_old_policy(saved, monkeypatch):
 
 
 def test_missing_tensor_and_wrong_shape_are_named(saved):
-    head = json.loads((saved / "policy.json").read_text())
-    head["agent"]["hidden"] = [16]
-    (saved / "policy.json").write_text(json.dumps(head))
+    agent = json.loads((saved / "policy.json").read_text())["agent"]
+    rewrite(saved, agent={**agent, "hidden": [16]})
     with pytest.raises(CairnError, match="tensor actor.layers.0.weight has shape"):
         load_policy(saved)
 
@@ -129,3 +157,15 @@ def test_the_familiar_face(tmp_path):
         SAC("Pendulum-v1", gamma=1.2)
     with pytest.raises(CairnError, match="shape"):
         model.predict(np.zeros(7))
+
+
+def test_train_is_a_function_and_a_room():
+    import cairn
+
+    assert cairn.train("cartpole-ppo", steps=512, eval_episodes=1).step == 1024
+    from cairn import train
+
+    with pytest.raises(CairnError, match="Did you mean cartpole-ppo"):
+        train("cartpole-pop")
+    with pytest.raises(CairnError, match="Did you mean steps"):
+        train("cartpole-ppo", stepz=3)

@@ -66,3 +66,46 @@ def test_failing_again_and_again_stops_with_the_reason():
                 envs.step(np.zeros(3, np.int64))
     finally:
         envs.close()
+
+
+def test_a_task_registered_by_the_users_script_reaches_the_workers(tmp_path):
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    script = tmp_path / "mine.py"  # no `if __name__ == "__main__"`, and a class that only this script knows
+    script.write_text(
+        "import gymnasium as gym\n"
+        "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
+        "class Mine(CartPoleEnv): pass\n"
+        "gym.register('mine/Pole-v0', Mine, max_episode_steps=50)\n"
+        "from cairn import train\n"
+        "out = train('cartpole-ppo', env='mine/Pole-v0', vector='async', steps=2000, eval_episodes=4)\n"
+        "print('steps', out.step, 'restarts', out.restarts)\n"
+    )
+    root = Path(__file__).parent.parent.parent
+    done = subprocess.run([sys.executable, str(script)], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "restarts 0" in done.stdout
+
+
+def test_a_task_that_cannot_be_made_in_a_worker_says_why():
+    calls = []
+
+    def fragile():
+        import os
+
+        if os.getpid() != parent:
+            raise RuntimeError("no licence on this machine")
+        calls.append(1)
+        return Counting()
+
+    import os
+
+    parent = os.getpid()
+    envs = Workers([fragile, fragile], workers=1)
+    try:
+        with pytest.raises(EnvError, match="no licence on this machine"):
+            envs.reset([1, 2])
+    finally:
+        envs.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cairn.core.errors import CairnError
 
@@ -57,9 +57,14 @@ def validated(config: T, prefix: str = "") -> T:
         name = f"{prefix}{f.name}"
         if is_dataclass(value) and not isinstance(value, type):
             validated(value, f"{name}.")
+        choices = get_args(hints[f.name]) if get_origin(hints[f.name]) is Literal else None
+        if choices is not None and value not in choices:
+            raise CairnError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
         for allowed in _ranges(hints[f.name]):
             items = getattr(value, "bounds", value)  # a schedule is checked at both ends
             items = items if isinstance(items, (tuple, list)) else [items]
+            if not items:
+                raise CairnError(f"{name} is empty; it must hold at least one number.")
             for item in items:
                 if isinstance(item, (int, float)) and not allowed.admits(item):
                     raise CairnError(f"{name} is {item:g}; it must be {allowed}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -43,8 +43,26 @@ class Task:
     args: dict[str, Any] = field(default_factory=dict)
     render_mode: str | None = None
 
+    def for_scoring(self) -> Task:
+        """The task to be judged on: where a limit was lifted, the task's own, or an episode might never end."""
+        return replace(self, time_limit=self.time_limit or None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A task that a user's own script registered travels with its registration: a worker never ran that script."""
+        entry = gym.registry.get(self.id)
+        ours = entry is not None and not isinstance(entry.entry_point, str)
+        return {**self.__dict__, "registration": entry if ours else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        entry = state.pop("registration")
+        if entry is not None:
+            gym.registry.setdefault(state["id"], entry)
+        self.__dict__.update(state)
+
     def __call__(self) -> gym.Env[Any, Any]:
         limit = {None: {}, 0: {"max_episode_steps": -1}}.get(self.time_limit, {"max_episode_steps": self.time_limit})
+        if not isinstance(self.args, dict):
+            raise CairnError(f"the arguments of an environment are names and values, not {self.args!r}.")
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
         for prefix, package, extra in _PLUGINS:
             if self.id.startswith(prefix):
@@ -57,6 +75,8 @@ class Task:
             raise self._explain(error) from error
         except TypeError as error:
             raise CairnError(f"environment {self.id} does not take these arguments ({error}).") from error
+        except Exception as error:  # a task may refuse its arguments in any way it likes
+            raise CairnError(f"environment {self.id} could not be made: {type(error).__name__}: {error}") from error
 
     def _explain(self, error: Exception) -> CairnError:
         if isinstance(error, gym.error.UnregisteredEnv):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 
 import torch
@@ -39,7 +40,11 @@ def unpack(parts: Parts, tensors: Mapping[str, Tensor]) -> None:
     for name, part in parts.items():
         mine = {k.removeprefix(f"{name}."): v for k, v in tensors.items() if k.startswith(f"{name}.")}
         if isinstance(part, Generator):
-            part.set_state(_wanted(mine, "state", name))
+            state = _wanted(mine, "state", name)
+            if len(state) == len(part.get_state()):
+                part.set_state(state)
+            else:  # saved on another kind of device: a new stream, but always the same one
+                part.manual_seed(zlib.crc32(bytes(state.tolist())))
             continue
         for key, slot in _entries(part).items():
             value = _wanted(mine, key, name)

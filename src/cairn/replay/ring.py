@@ -129,5 +129,7 @@ class Ring:
     def load(self, saved: dict[str, int]) -> None:
         if saved["size"] != self.size:
             raise CairnError(f"the replay files hold {saved['size']} rows where this run needs {self.size}.")
+        if not self.storage.found:
+            raise CairnError("the replay files of this run are missing or cut short.")
         self.rows = saved["rows"]
         self.has_fillers = bool(saved["has_fillers"])

@@ -19,6 +19,7 @@ class Storage:
 
     def __init__(self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None) -> None:
         self.maps: list[mmap.mmap] = []
+        self.found = folder is not None  # every file was there already, whole
         self.tensors: dict[str, Tensor] = {}
         for name, (shape, dtype) in fields.items():
             if folder is None:
@@ -29,6 +30,7 @@ class Storage:
 
     def _map(self, path: Path, shape: tuple[int, ...], dtype: str) -> Tensor:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self.found &= path.exists() and path.stat().st_size == size
         with open(path, "r+b" if path.exists() else "w+b") as file:
             try:
                 # Reserve every block now: writing a mapped hole on a full disk would kill the process.

@@ -50,6 +50,8 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
                     ended = bool(terminated or truncated)
                 video.append_data(_frame(env.render()))
                 returns.append(total)
+    except (OSError, ValueError) as error:
+        raise CairnError(f"{out} could not be written as a video ({error}); name a file such as video.mp4.") from error
     except ImportError as error:
         raise CairnError(f"{task.id} cannot be drawn: {error}.") from error
     except Exception as error:

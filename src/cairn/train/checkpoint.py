@@ -76,13 +76,22 @@ def _tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, byte
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, indent=2).encode()
+    """With a digest of its own, so that an altered figure is noticed as an altered tensor is."""
+    return json.dumps({**value, "digest": _digest(value)}, indent=2).encode()
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    body = {k: v for k, v in value.items() if k != "digest"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write to a temporary name, sync, rename: a crash or a full disk leaves the old folder as it was."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    old = folder.with_name(f".{folder.name}.old")
+    folder = folder.resolve()
+    _recover(folder)
+    if folder.exists() and not (folder.is_dir() and all(p.stem in ("policy", "training") for p in folder.iterdir())):
+        raise CairnError(f"{folder} is there already and holds other things than a policy; name another folder.")
+    temporary, old = folder.with_name(f".{folder.name}.tmp"), folder.with_name(f".{folder.name}.old")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
@@ -92,7 +101,13 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         _sync_folder(temporary)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
+        temporary.rename(folder)
+        _sync_folder(folder.parent)
     except OSError as error:
+        _recover(folder)
         shutil.rmtree(temporary, ignore_errors=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CairnError(
@@ -100,11 +115,13 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             ) from error
         raise CairnError(f"{folder} could not be written: {error.strerror}.") from error
     shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    temporary.rename(folder)
-    _sync_folder(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+
+
+def _recover(folder: Path) -> None:
+    """Killed between two renames, a folder is left under its old name: give it its own again."""
+    old = folder.with_name(f".{folder.name}.old")
+    if not folder.exists() and old.is_dir():
+        old.rename(folder)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -123,6 +140,7 @@ def find_policy(path: Path) -> Path:
         )
     if not path.exists():
         raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry.")
+    _recover(path / "best")
     for folder in (path, path / "best", *reversed(checkpoints(path / "checkpoints"))):
         if (folder / "policy.json").exists():
             return folder
@@ -164,6 +182,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise CairnError(
             f"{path} is of format {head['format']}, newer than this Cairn reads ({FORMAT}); upgrade Cairn."
         )
+    if head.get("digest") != _digest(head):
+        raise CairnError(f"{path} is damaged: it is not what was saved (its digest differs).")
     return head
 
 

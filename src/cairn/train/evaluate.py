@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from cairn.agents.base import Agent
+from cairn.core.errors import EnvError
 from cairn.core.types import Array, Episode
 from cairn.vector.base import Vector
 
@@ -58,6 +59,7 @@ def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Po
 def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool) -> Score | None:
     """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so."""
     episodes: list[Episode] = []
+    before = envs.restarts
     for start in range(0, len(seeds), envs.num_envs):
         chunk = list(seeds[start : start + envs.num_envs])
         spare = envs.num_envs - len(chunk)
@@ -66,6 +68,8 @@ def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[
         while len(first) < envs.num_envs:
             if stop():
                 return None
+            if envs.restarts - before > len(seeds) + 10:
+                raise EnvError(0, "keeps failing during evaluation")
             step = envs.step(policy(obs))
             obs = step.obs
             for episode in step.episodes:

@@ -34,7 +34,7 @@ class Logs:
             else:
                 os.truncate(path, offsets[name])
             self.files[name] = open(path, "a")
-        self.board = SummaryWriter(str(folder / "tb"), purge_step=step or None)
+        self.board = SummaryWriter(str(folder / "tb"), purge_step=step + 1 if step else None)
         self.evaluations: list[tuple[int, Score]] = []
         if offsets is not None:
             self._reload_evaluations(step)
@@ -72,6 +72,7 @@ class Logs:
     def offsets(self) -> dict[str, int]:
         for file in self.files.values():
             file.flush()
+        self.board.flush()
         return {name: file.tell() for name, file in self.files.items()}
 
     def close(self) -> None:

@@ -26,7 +26,8 @@ def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
         if rollout is None:  # interrupted: what was collected is dropped
             break
         agent.progress = run.progress
-        run.log(agent.update(rollout))
+        if rollout.valid.any():
+            run.log(agent.update(rollout))
         if run.house_keeping(agent, envs.restarts):
             obs = envs.reset(run.env_seeds())
 

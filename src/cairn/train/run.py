@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
 import time
@@ -63,8 +64,15 @@ class Run:
             if (self.folder / "config.json").exists() and checkpoints(self.folder / "checkpoints"):
                 raise CairnError(f"{self.folder} already holds a run; resume it, or name another folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "config.json").write_text(json.dumps(to_plain(self.recipe), indent=2))
+            self._write_config()
+            shutil.rmtree(self.folder / "tb", ignore_errors=True)  # of a start that came to nothing
             self.logs = Logs(self.folder, self.recipe.env)
+
+    def _write_config(self) -> None:
+        assert self.folder is not None
+        temporary = self.folder / ".config.json.tmp"
+        temporary.write_text(json.dumps(to_plain(self.recipe), indent=2))
+        temporary.replace(self.folder / "config.json")
 
     def resume(self, agent: Agent, replay: Ring | None) -> None:
         """Continue from the newest checkpoint that is whole."""
@@ -72,11 +80,11 @@ class Run:
         found = list(reversed(checkpoints(self.folder / "checkpoints")))
         for path in found:
             try:
-                saved = load_checkpoint(path, agent)
-            except CairnError as error:
+                self._restore(load_checkpoint(path, agent), replay)
+            except (CairnError, KeyError) as error:
                 self.progress_line.say(f"{error} Going back to the checkpoint before it.")
                 continue
-            self._restore(saved, replay)
+            self._write_config()
             return
         if found:
             raise CairnError(f"none of the checkpoints in {self.folder} can be read; start again without --resume.")
@@ -155,7 +163,7 @@ class Run:
         self.restarts = self.earlier_restarts + restarts
         if self._due("log", self.recipe.log_every):
             self._write_metrics()
-        if self._due("eval", self.recipe.eval_every):
+        if self.step // self.recipe.eval_every > self.marks["eval"] // self.recipe.eval_every:
             self.evaluate(agent)
         if not self.checkpoint_due():
             return False
@@ -173,7 +181,6 @@ class Run:
             self.marks["log"] = self.step
             self._write_metrics()
         if self.interrupted is None and self.marks["eval"] != self.step:
-            self.marks["eval"] = self.step
             self.evaluate(agent)
         if self.folder is not None and self.marks["checkpoint"] != self.step:
             self.save(agent, replay)
@@ -217,6 +224,7 @@ class Run:
         if score is None:  # interrupted
             return
         self.score = score
+        self.marks["eval"] = self.step
         values = {"eval/mean_reward": score.mean, "eval/mean_ep_length": score.steps / score.episodes}
         if score.success is not None:
             values["eval/success_rate"] = score.success

@@ -14,6 +14,7 @@ from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
+from cairn.envs.make import Task
 from cairn.replay.ring import Ring
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.loops import off_policy, on_policy
@@ -43,7 +44,7 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
     validated(recipe)
     if hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
-        room: Any = {"capacity": min(recipe.agent.capacity, _stored(folder).steps if resume else recipe.steps)}
+        room: Any = {"capacity": min(recipe.agent.capacity, _stored_capacity(folder) if resume else recipe.steps)}
         recipe = replace(recipe, agent=replace(recipe.agent, **room))
     keep_freed_memory()
     if recipe.threads:
@@ -64,18 +65,18 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
                 raise EnvError(error.index, f"{error.what}, {where}.") from error
             run.finish(agent, replay)
     finally:
-        envs.close()
         scorer.close()
+        envs.close()
     return Outcome(
         agent, folder, run.step, run.seconds, run.score, run.best, run.solved, run.interrupted, envs.restarts
     )
 
 
-def _stored(folder: Path | None) -> Recipe:
-    """The recipe a run folder was started with."""
+def _stored_capacity(folder: Path | None) -> int:
+    """The size of the ring a run was started with."""
     if folder is None:
         raise CairnError("a run without a folder cannot be resumed; name its folder.")
-    return read_recipe(folder)
+    return int(getattr(read_recipe(folder).agent, "capacity", 0))
 
 
 class Scorer:
@@ -88,8 +89,7 @@ class Scorer:
 
     def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
         if self.envs is None:
-            limited = replace(self.recipe, time_limit=self.recipe.time_limit or None)  # a lifted limit would never end
-            self.envs = _vector(limited, min(self.recipe.eval_episodes, 20))
+            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), self.recipe.task.for_scoring())
         return evaluate(as_policy(agent, device=self.recipe.device), self.envs, self.seeds, stop)
 
     def close(self) -> None:
@@ -97,8 +97,10 @@ class Scorer:
             self.envs.close()
 
 
-def _vector(recipe: Recipe, count: int) -> Vector:
-    return make_vector(recipe.task, count, backend=recipe.vector, workers=recipe.workers, timeout=recipe.env_timeout)
+def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
+    return make_vector(
+        task or recipe.task, count, backend=recipe.vector, workers=recipe.workers, timeout=recipe.env_timeout
+    )
 
 
 def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Ring:

@@ -70,9 +70,9 @@ class Lane:
         for i, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
             try:
                 obs, _ = env.reset(seed=int(seed))
+                self.slots.obs[i] = self.layout(obs)
             except Exception as error:
                 raise blame(self.first + i, error, " at reset") from error
-            self.slots.obs[i] = self.layout(obs)
         if not np.isfinite(self.slots.obs).all():
             self._name_the_bad_one(self.slots.obs)
 
@@ -92,9 +92,10 @@ class Lane:
             except Exception as error:
                 raise blame(self.first + i, error) from error
         # A sum of squares is finite only where every number is; should it overflow, each is looked at by itself.
-        flat = s.next_obs.reshape(-1)
-        if not math.isfinite(flat.dot(flat) + s.reward.dot(s.reward)):
+        flat, fresh = s.next_obs.reshape(-1), s.obs.reshape(-1)
+        if not math.isfinite(flat.dot(flat) + fresh.dot(fresh) + s.reward.dot(s.reward)):
             self._name_the_bad_one(s.next_obs, s.reward)
+            self._name_the_bad_one(s.obs)
 
     def _name_the_bad_one(self, obs: Array, reward: Array | None = None) -> None:
         for i in range(len(self.envs)):

@@ -37,11 +37,11 @@ class Workers:
         self.num_envs = len(makers)
         self.timeout = timeout
         self.restarts = 0
-        self.failures_in_a_row = 0
         self.seed = 0
         count = min(workers or os.cpu_count() or 1, self.num_envs)
         edges = np.linspace(0, self.num_envs, count + 1).round().astype(int).tolist()
         self.spans = list(pairwise(edges))
+        self.failures = [0] * len(self.spans)  # of each worker, since its last good step
         self.makers = cloudpickle.dumps(list(makers))
         probe = makers[0]()
         self.spec = Lane([lambda: probe]).spec
@@ -91,17 +91,14 @@ class Workers:
 
     def recv(self) -> Step:
         valid = np.ones(self.num_envs, bool)
-        good = True
         for worker, (start, stop) in enumerate(self.spans):
             try:
                 self._answer(worker)
+                self.failures[worker] = 0
             except EnvError as error:
-                good = False
                 self._restart(worker, error)
                 self.slots.next_obs[start:stop] = self.slots.obs[start:stop]
                 valid[start:stop] = False
-        if good:
-            self.failures_in_a_row = 0
         s = self.slots
         terminated, truncated = s.terminated & valid, s.truncated & valid
         reward = np.where(valid, s.reward, np.float32(0))  # what a lost worker left behind may not be a number
@@ -145,9 +142,9 @@ class Workers:
     def _restart(self, worker: int, error: EnvError, seeds: Sequence[int] | None = None) -> None:
         """Replace a worker and reset its environments, with the seeds it was given or fresh ones."""
         self.restarts += 1
-        self.failures_in_a_row += 1
-        if self.failures_in_a_row > MAX_RESTARTS_IN_A_ROW:
-            raise EnvError(error.index, f"{error.what} (its worker was restarted {self.restarts - 1} times)")
+        self.failures[worker] += 1
+        if self.failures[worker] > MAX_RESTARTS_IN_A_ROW:
+            raise EnvError(error.index, f"{error.what} (its worker was restarted {MAX_RESTARTS_IN_A_ROW} times)")
         start, stop = self.spans[worker]
         self.processes[worker].kill()
         self.processes[worker].join()
@@ -192,11 +189,11 @@ def _work(
     pipe: Connection, makers: bytes, start: int, stop: int, memory: dict[str, Any], spec: Spec, num_envs: int
 ) -> None:
     """A worker's life: one answer for each order, None or (environment, what went wrong)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides how a run ends
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides how a run ends; its closed pipe ends us
     arrays = _views(memory, spec, num_envs)
     action = arrays.pop("action")[start:stop]
-    lane = Lane(cloudpickle.loads(makers)[start:stop], start)
-    lane.slots = Slots(**arrays).rows(start, stop)
+    lane: Lane | None = None
     while True:
         try:
             order, seeds = pipe.recv()
@@ -205,8 +202,19 @@ def _work(
         if order == "close":
             break
         try:
+            if lane is None:
+                lane = _lane(makers, start, stop)
+                lane.slots = Slots(**arrays).rows(start, stop)
             lane.reset(seeds) if order == "reset" else lane.step(action)
             pipe.send(None)
         except EnvError as error:
             pipe.send((error.index, error.what))
-    lane.close()
+    if lane is not None:
+        lane.close()
+
+
+def _lane(makers: bytes, start: int, stop: int) -> Lane:
+    try:
+        return Lane(cloudpickle.loads(makers)[start:stop], start)
+    except Exception as error:  # the reason must reach the parent, whatever it is
+        raise EnvError(start, f"could not be made in a worker process: {error}") from error
