@@ -14,8 +14,14 @@ from cairn.report.table import read_results, recipe_rows
 
 ROOT = Path(__file__).parent.parent
 HEADS = {
-    "README.md": ("recipe", "task", "agent", "target", "recorded: mean of 100 fresh episodes, per training seed"),
-    "README.zh-CN.md": ("配方", "任务", "智能体", "目标", "记录：每个训练种子 100 个新回合的均值"),
+    "README.md": (
+        "recipe",
+        "task",
+        "agent",
+        "target",
+        "recorded: mean over fresh episodes, per training seed (episodes)",
+    ),
+    "README.zh-CN.md": ("配方", "任务", "智能体", "目标", "记录：每个训练种子在新回合上的均值（回合数）"),
 }
 
 
@@ -24,6 +30,8 @@ def table(heads: tuple[str, ...]) -> str:
     for row in recipe_rows(ROOT / "results"):
         records = read_results(ROOT / "results", row["recipe"])
         figures = ", ".join(f"{r['figure']:.1f}" for r in records) or "-"
+        if records:
+            figures += f" ({records[0]['episodes']:,})"
         lines.append(f"| `{row['recipe']}` | {row['task']} | {row['agent']} | {row['target']:g} | {figures} |")
     return "\n".join(lines)
 
@@ -38,14 +46,13 @@ def refresh_tables() -> None:
 
 def refresh_speed() -> None:
     path = ROOT / "docs" / "speed.md"
-    heads = ("case", "Cairn", "SB3", "unit", "ratio", "memory, MB", "settings")
+    heads = ("case", "Cairn", "SB3", "unit", "ratio", "memory, MB", "what it shows")
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in json.loads((ROOT / "results" / "bench.json").read_text()):
         figures = ["not reached" if row[k] is None else f"{row[k]:,.0f}" for k in ("ours", "theirs")]
         ratio = "-" if row.get("ratio") is None else f"{row['ratio']:.2f}"
         memory = f"{row['memory_ours_mb']:.0f} / {row['memory_theirs_mb']:.0f}" if row.get("memory_ours_mb") else "-"
-        settings = row.get("settings", "")
-        text = settings if isinstance(settings, str) else ", ".join(f"{k} {v}" for k, v in settings.items())
+        text = row["settings"].get("about", f"limit {row['settings'].get('limit_seconds')} s")
         lines.append("| " + " | ".join([row["name"], *figures, row["unit"], ratio, memory, text]) + " |")
     before, rest = path.read_text().split("<!-- bench:begin -->")
     _, after = rest.split("<!-- bench:end -->")
