@@ -36,7 +36,10 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     returns: list[float] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
+        try:
+            writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
+        except ValueError as error:  # a name whose ending is no kind of video
+            raise OSError(str(error)) from error
         with writer as video:
             for k in range(episodes):
                 obs, _ = env.reset(seed=seed + k)
@@ -50,7 +53,7 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
                     ended = bool(terminated or truncated)
                 video.append_data(_frame(env.render()))
                 returns.append(total)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise CairnError(f"{out} could not be written as a video ({error}); name a file such as video.mp4.") from error
     except ImportError as error:
         raise CairnError(f"{task.id} cannot be drawn: {error}.") from error
