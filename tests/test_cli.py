@@ -112,6 +112,9 @@ def test_watch_writes_a_video(home, capsys):
     cairn("train", "--env", "CartPole-v1", "--agent", "a2c", *QUICK, "--out", "run", capsys=capsys)
     said = cairn("watch", "run", "--out", "film/v.mp4", capsys=capsys)
     assert (home / "film" / "v.mp4").stat().st_size > 1000 and "CartPole-v1" in said.out
+    assert "no video by its name" in cairn("watch", "run", "--out", "film/v", code=2, capsys=capsys).err
+    said = cairn("watch", "run", "--out", "run/config.json/v.mp4", code=2, capsys=capsys)
+    assert "Traceback" not in said.err
 
 
 def test_list_shows_every_recipe(home, capsys):

@@ -15,6 +15,8 @@ from cairn.envs.make import Task
 from cairn.train.evaluate import Policy
 from cairn.vector.base import spec_of
 
+KINDS = (".mp4", ".mkv", ".mov", ".avi")
+
 
 def prepare_headless() -> None:
     """Choose off-screen rendering before MuJoCo or pygame is imported."""
@@ -28,6 +30,8 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     """Play `episodes` from fresh seeds, write every frame to `out`, return each episode's return."""
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
+    if out.suffix.lower() not in KINDS:
+        raise CairnError(f"{out} is no video by its name; end it in {', '.join(KINDS)}.")
     import imageio.v2 as imageio
 
     env = Task(task.id, task.time_limit, task.args, "rgb_array")()
@@ -36,10 +40,7 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     returns: list[float] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        try:
-            writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
-        except ValueError as error:  # a name whose ending is no kind of video
-            raise OSError(str(error)) from error
+        writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
         with writer as video:
             for k in range(episodes):
                 obs, _ = env.reset(seed=seed + k)
