@@ -24,6 +24,13 @@ def peak_memory_mb() -> float:
     return sum(table[pid][1] for pid in mine) / 1024
 
 
+def resident_mb() -> tuple[float, float]:
+    """Resident memory of this process alone: now, and at its highest. getrusage's peak outlives exec; /proc's not."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return _kilobytes(fields, "VmRSS") / 1024, _kilobytes(fields, "VmHWM") / 1024
+
+
 def _processes() -> dict[int, tuple[int, int]]:
     """Every process: its parent and its kilobytes."""
     table = {}

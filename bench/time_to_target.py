@@ -55,6 +55,7 @@ class Attempt:
     """How one side fared. `seconds` is None where the limit came first."""
 
     seconds: float | None = None
+    total_seconds: float | None = None  # the same with evaluations, where it is told
     best: float = float("-inf")
     steps: int = 0
     memory_mb: float = 0.0
@@ -146,10 +147,12 @@ def theirs(target: Target, seed: int, limit: float, threads: int) -> Attempt:
     from bench.theirs import silent
 
     torch.set_num_threads(threads)
-    envs, judges = _their_envs(target, seed)
-    model = PPO("MlpPolicy", envs, seed=seed, device="cpu", verbose=0, **target.zoo.ppo)
+    zoo = target.zoo
+    discount = zoo.ppo["gamma"] if zoo.normalize else None
+    envs, judges = their_envs(target.env, zoo.envs, target.episodes, seed=seed, vec_env=zoo.vec_env, normalize=discount)
+    model = PPO("MlpPolicy", envs, seed=seed, device="cpu", verbose=0, **zoo.ppo)
     model.set_logger(silent())
-    iteration = target.zoo.envs * target.zoo.ppo["n_steps"]
+    iteration = zoo.envs * zoo.ppo["n_steps"]
     solved = False
     attempt, clock = Attempt(), Clock()
     while clock.seconds < limit and not solved:
@@ -159,7 +162,7 @@ def theirs(target: Target, seed: int, limit: float, threads: int) -> Attempt:
             continue
         seconds = clock.seconds
         with clock.paused():
-            if target.zoo.normalize:
+            if zoo.normalize:
                 sync_envs_normalization(envs, judges)  # judged with the statistics it was trained with
             judges.seed(EVAL_SEED)
             mean, _ = evaluate_policy(model, judges, target.episodes, deterministic=True)
@@ -170,17 +173,22 @@ def theirs(target: Target, seed: int, limit: float, threads: int) -> Attempt:
     return attempt
 
 
-def _their_envs(target: Target, seed: int) -> tuple[VecEnv, VecEnv]:
-    """Training environments, and as many others as there are evaluation episodes: one episode, and seed, for each."""
+def their_envs(
+    env: str, count: int, episodes: int, *, seed: int, vec_env: str = "DummyVecEnv", normalize: float | None = None
+) -> tuple[VecEnv, VecEnv]:
+    """Training environments, and as many others as there are evaluation episodes: one episode, and seed, for each.
+
+    `normalize` is VecNormalize's discount; None leaves observations and rewards as they are.
+    """
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import VecNormalize
 
     from bench.theirs import VEC_ENVS
 
-    envs: VecEnv = make_vec_env(target.env, target.zoo.envs, seed=seed, vec_env_cls=VEC_ENVS[target.zoo.vec_env])
-    judges: VecEnv = make_vec_env(target.env, target.episodes, seed=EVAL_SEED)
-    if target.zoo.normalize:
-        envs = VecNormalize(envs, gamma=target.zoo.ppo["gamma"])
+    envs: VecEnv = make_vec_env(env, count, seed=seed, vec_env_cls=VEC_ENVS[vec_env])
+    judges: VecEnv = make_vec_env(env, episodes, seed=EVAL_SEED)
+    if normalize is not None:
+        envs = VecNormalize(envs, gamma=normalize)
         judges = VecNormalize(judges, training=False, norm_reward=False)
     return envs, judges
 
@@ -194,8 +202,8 @@ def entry_of(args: argparse.Namespace, us: Attempt, them: Attempt) -> dict[str, 
     return {
         "name": args.name,
         "peer": PEER,
-        "ours": _rounded(us.seconds),
-        "theirs": _rounded(them.seconds),
+        "ours": rounded(us.seconds),
+        "theirs": rounded(them.seconds),
         "ratio": round(them.seconds / us.seconds, 3) if us.seconds and them.seconds else None,
         "unit": f"s to a mean of {target.score:g}",
         "memory_ours_mb": round(us.memory_mb),
@@ -211,8 +219,8 @@ def entry_of(args: argparse.Namespace, us: Attempt, them: Attempt) -> dict[str, 
             "versions": versions(),
             "steps_ours": us.steps,
             "steps_theirs": them.steps,
-            "best_mean_ours": _rounded(us.best),
-            "best_mean_theirs": _rounded(them.best),
+            "best_mean_ours": rounded(us.best),
+            "best_mean_theirs": rounded(them.best),
             "curve_ours": us.curve,
             "curve_theirs": them.curve,
         },
@@ -220,14 +228,14 @@ def entry_of(args: argparse.Namespace, us: Attempt, them: Attempt) -> dict[str, 
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
     return None if value is None or value == float("-inf") else round(value, 1)
 
 
 def _told(attempt: Attempt) -> str:
     if attempt.seconds is not None:
         return f"{attempt.seconds:,.0f} s"
-    return f"not within the limit (best mean {_rounded(attempt.best)})"
+    return f"not within the limit (best mean {rounded(attempt.best)})"
 
 
 def race(args: argparse.Namespace) -> dict[str, Any]:

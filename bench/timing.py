@@ -26,7 +26,12 @@ class Clock:
     """Wall-clock seconds since it was made, less those spent inside `paused`."""
 
     def __init__(self) -> None:
-        self.begun = time.perf_counter()
+        self.made = self.begun = time.perf_counter()
+
+    @property
+    def total(self) -> float:
+        """With those spent inside `paused`."""
+        return time.perf_counter() - self.made
 
     @property
     def seconds(self) -> float:

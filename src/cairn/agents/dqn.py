@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +14,9 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td
 from cairn.core.schedules import Rate, Share, constant, linear
 from cairn.core.types import Discrete, Spec, Transition
+from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
-from cairn.nets.mlp import MLP, flat
+from cairn.nets.mlp import MLP
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -36,6 +36,8 @@ class DQNConfig:
     tau: Unit = 1.0  # τ: share of Q taken over at each target update
     target_every: Count = 250  # updates between target updates
     max_norm: Positive = 10.0  # gradient norm
+    normalise: bool = False  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
 
 
 class DQN:
@@ -47,20 +49,21 @@ class DQN:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.actions = spec.action.n
         torch.manual_seed(seed)
-        self.q = MLP(math.prod(spec.obs_shape), cfg.hidden, self.actions).to(device)
+        self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
+        self.q = MLP(self.encoder.width, cfg.hidden, self.actions).to(device)
         self.target = copy.deepcopy(self.q)
         self.opt = Optimizer(self.q, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.target_flat = Flat(self.target)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros((), dtype=torch.int64)
         self.learn = graphed(self._learn, self.generator)
-        self.policy_parts: Parts = {"q": self.q, "target": self.target}
+        self.policy_parts: Parts = {"encoder": self.encoder, "q": self.q, "target": self.target}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
-        greedy: Tensor = self.q(flat(obs)).argmax(-1)
+        greedy: Tensor = self.q(self.encoder(obs)).argmax(-1)
         if not explore:
             return greedy
         coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
@@ -70,8 +73,8 @@ class DQN:
     @torch.no_grad()
     def td_target(self, batch: Transition) -> Tensor:
         """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B]."""
-        judged = self.target(flat(batch.next_obs))
-        chosen = self.q(flat(batch.next_obs)) if self.cfg.double else judged
+        judged = self.target(batch.next_obs)
+        chosen = self.q(batch.next_obs) if self.cfg.double else judged
         best = chosen.argmax(-1, keepdim=True)
         return torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
 
@@ -81,7 +84,8 @@ class DQN:
         return self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
 
     def _learn(self, batch: Transition, move_target: bool) -> Metrics:
-        q = self.q(flat(batch.obs)).gather(1, batch.action[:, None])[:, 0]
+        batch = self.encoder.learn(batch)
+        q = self.q(batch.obs).gather(1, batch.action[:, None])[:, 0]
         loss = huber_td(q, self.td_target(batch))
         self.opt.step(loss)
         if move_target:

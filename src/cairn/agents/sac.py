@@ -19,9 +19,10 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import temperature, twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
+from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
 from cairn.nets.heads import TanhGaussian
-from cairn.nets.mlp import MLP, Activation, flat
+from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -42,6 +43,8 @@ class SACConfig:
     n_step: Count = 1
     ensemble: Count = 2  # critics; above two, the target takes the least of a random pair
     layer_norm: bool = False  # in the critics
+    normalise: bool = False  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
     alpha: Positive = 1.0  # α at the start
     learn_alpha: bool = True  # hold the entropy at `target_entropy`
     target_entropy: float | None = None  # H̄; None is -dim
@@ -54,7 +57,8 @@ class SAC:
         if not isinstance(spec.action, Box):
             raise CairnError("SAC acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
-        obs, dim = math.prod(spec.obs_shape), spec.action.dim
+        self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
+        obs, dim = self.encoder.width, spec.action.dim
         torch.manual_seed(seed)
         self.actor = MLP(obs, cfg.hidden, 2 * dim, activation=cfg.activation).to(device)
         critic = MLP(
@@ -76,6 +80,7 @@ class SAC:
         self.generator = torch.Generator(device).manual_seed(seed)
         self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {
+            "encoder": self.encoder,
             "actor": self.actor,
             "critic": self.critic,
             "target_critic": self.target_critic,
@@ -89,12 +94,13 @@ class SAC:
         }
 
     def policy(self, obs: Tensor) -> TanhGaussian:
-        mean, log_std = self.actor(flat(obs)).chunk(2, -1)
+        """π(·|s) of encoded observations, as `q` takes them."""
+        mean, log_std = self.actor(obs).chunk(2, -1)
         return TanhGaussian(mean, log_std.clamp(*LOG_STD))
 
     def q(self, critic: MLP, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
         """[E, B]"""
-        out: Tensor = critic(torch.cat([flat(obs), action], 1), frozen)[..., 0]
+        out: Tensor = critic(torch.cat([obs, action], 1), frozen)[..., 0]
         return out
 
     @property
@@ -104,7 +110,7 @@ class SAC:
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        policy = self.policy(obs)
+        policy = self.policy(self.encoder(obs))
         return policy.sample(self.generator) if explore else policy.mode()
 
     @torch.no_grad()
@@ -123,6 +129,7 @@ class SAC:
         return self.learn(batch)
 
     def _learn(self, batch: Transition) -> Metrics:
+        batch = self.encoder.learn(batch)
         critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.soft_target(batch))
         self.critic_opt.step(critic_loss)
 

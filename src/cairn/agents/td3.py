@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +14,9 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
+from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
-from cairn.nets.mlp import MLP, flat
+from cairn.nets.mlp import MLP
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 
@@ -36,6 +36,8 @@ class TD3Config:
     target_noise: NonNegative = 0.2  # σ̃ of target smoothing
     noise_clip: NonNegative = 0.5  # c
     policy_delay: Count = 2  # d: critic updates per actor update
+    normalise: bool = False  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
 
 
 class TD3:
@@ -45,7 +47,8 @@ class TD3:
         if not isinstance(spec.action, Box):
             raise CairnError("TD3 acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
-        obs, dim = math.prod(spec.obs_shape), spec.action.dim
+        self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
+        obs, dim = self.encoder.width, spec.action.dim
         torch.manual_seed(seed)
         self.actor = MLP(obs, cfg.hidden, dim).to(device)
         self.critic = MLP(obs + dim, cfg.hidden, 1, members=2).to(device)
@@ -57,6 +60,7 @@ class TD3:
         self.updates = torch.zeros((), dtype=torch.int64)
         self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {
+            "encoder": self.encoder,
             "actor": self.actor,
             "critic": self.critic,
             "target_actor": self.target_actor,
@@ -70,12 +74,13 @@ class TD3:
         }
 
     def pi(self, actor: MLP, obs: Tensor) -> Tensor:
-        out: Tensor = actor(flat(obs)).tanh()
+        """π(s) of encoded observations, as `q` takes them."""
+        out: Tensor = actor(obs).tanh()
         return out
 
     def q(self, critic: MLP, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
         """[2, B]"""
-        out: Tensor = critic(torch.cat([flat(obs), action], 1), frozen)[..., 0]
+        out: Tensor = critic(torch.cat([obs, action], 1), frozen)[..., 0]
         return out
 
     def _noise(self, like: Tensor, sigma: float) -> Tensor:
@@ -83,7 +88,7 @@ class TD3:
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        action = self.pi(self.actor, obs)
+        action = self.pi(self.actor, self.encoder(obs))
         return (action + self._noise(action, self.cfg.noise)).clamp(-1, 1) if explore else action
 
     @torch.no_grad()
@@ -100,6 +105,7 @@ class TD3:
         return self.learn(batch, int(self.updates) % self.cfg.policy_delay == 0)
 
     def _learn(self, batch: Transition, move_actor: bool) -> Metrics:
+        batch = self.encoder.learn(batch)
         critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.smoothed_target(batch))
         self.critic_opt.step(critic_loss)
         metrics = {"train/critic_loss": critic_loss.detach()}

@@ -1,1 +1,6 @@
-"""Our own tasks, and how any task is made."""
+"""Our own tasks, registered with Gymnasium as cairn/Name-v0, and the one way to make any task."""
+
+import gymnasium as gym
+
+gym.register("cairn/BitFlip-v0", "cairn.envs.bitflip:BitFlip")
+gym.register("cairn/RaceCar-v0", "cairn.envs.racecar:RaceCar", max_episode_steps=150)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import io
+import sys
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
 
 from cairn.core.errors import CairnError, closest
+from cairn.envs.broken import known_fault
+from cairn.envs.wrappers import TimeFeature
 
 # Families that register themselves when their package is imported: prefix of the id, package, extra that brings it.
 _PLUGINS = (
     ("ALE/", "ale_py", "atari"),
+    ("cairn/RaceCar", "pybullet", "bullet"),
     ("Fetch", "gymnasium_robotics", "robotics"),
     ("PointMaze", "gymnasium_robotics", "robotics"),
     ("AntMaze", "gymnasium_robotics", "robotics"),
@@ -31,6 +38,18 @@ _EXTRAS = {
 }
 
 
+def _import_quietly(package: str) -> None:
+    """Import a family so that it registers its tasks; some print advice about tasks that were not asked for."""
+    if package not in sys.modules:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            importlib.import_module(package)
+
+
 @dataclass(frozen=True)
 class Task:
     """An environment to be made. Picklable, so that workers can make it too.
@@ -42,6 +61,7 @@ class Task:
     time_limit: int | None = None
     args: dict[str, Any] = field(default_factory=dict)
     render_mode: str | None = None
+    time_feature: bool = False  # see `TimeFeature`
 
     def for_scoring(self) -> Task:
         """The task to be judged on: where a limit was lifted, the task's own, or an episode might never end."""
@@ -68,9 +88,15 @@ class Task:
             if self.id.startswith(prefix):
                 if importlib.util.find_spec(package) is None:
                     raise CairnError(f"environment {self.id} needs an extra: pip install 'cairn-rl[{extra}]'.")
-                gym.register_envs(importlib.import_module(package))
+                _import_quietly(package)
+        fault = known_fault(self.id)
+        if fault is not None:
+            raise CairnError(fault)
         try:
-            return gym.make(self.id, disable_env_checker=True, **limit, **args)
+            env = gym.make(self.id, disable_env_checker=True, **limit, **args)
+            return TimeFeature(env) if self.time_feature else env
+        except CairnError:
+            raise
         except (gym.error.UnregisteredEnv, gym.error.Error, ModuleNotFoundError) as error:
             raise self._explain(error) from error
         except TypeError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cairn.core.errors import CairnError, closest
-from cairn.recipes import bipedal, classic
+from cairn.recipes import bipedal, classic, goals
 from cairn.train.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
-    name: replace(recipe, name=name) for family in (classic, bipedal) for name, recipe in family.RECIPES.items()
+    name: replace(recipe, name=name) for family in (classic, bipedal, goals) for name, recipe in family.RECIPES.items()
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -11,6 +12,14 @@ from cairn.core.errors import CairnError
 from cairn.core.returns import n_step
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.storage import Storage
+
+
+@dataclass(frozen=True)
+class Walk:
+    """n stored cells from each of B starts, [n, B]; `newest` marks those of the newest row. None where n is 1."""
+
+    cells: Tensor
+    newest: Tensor | None
 
 
 class Ring:
@@ -84,10 +93,15 @@ class Ring:
         if self.rows > 0:
             self.data["truncated"][(self.rows - 1) % self.size] |= True
 
+    @property
+    def first(self) -> int:
+        """The oldest row to sample from, counted from the beginning of the run."""
+        return max(self.rows - self.live, 0)
+
     def draw(self, batch: int) -> Tensor:
         """Uniform cells of `batch` stored transitions: row · N + env, rows counted from the beginning of the run."""
-        first = max(self.rows - self.live, 0)
-        cell = torch.randint(first * self.num_envs, self.rows * self.num_envs, (batch,), generator=self.generator)
+        low, high = self.first * self.num_envs, self.rows * self.num_envs
+        cell = torch.randint(low, high, (batch,), generator=self.generator)
         if self.has_fillers:
             bad = ~self.cells["valid"][cell % len(self.cells["valid"])]
             if bad.any():
@@ -100,23 +114,33 @@ class Ring:
 
     def gather(self, cell: Tensor) -> Transition:
         """The transitions that start at these cells."""
-        start = cell % len(self.cells["reward"])
+        return self.assemble(self.walk(cell))
+
+    def walk(self, cell: Tensor) -> Walk:
+        """The n rows from each cell on, in the same environment."""
         if self.n == 1:
-            reward = self.cells["reward"].index_select(0, start)
-            discount = self.gamma * ~self.cells["terminated"].index_select(0, start)
-            end = start
+            return Walk((cell % len(self.cells["reward"]))[None], None)
+        rows = cell + self.num_envs * torch.arange(self.n)[:, None]
+        return Walk(rows % len(self.cells["reward"]), rows >= (self.rows - 1) * self.num_envs)
+
+    def assemble(self, walk: Walk, reward: Tensor | None = None, terminated: Tensor | None = None) -> Transition:
+        """n-step transitions along walks, with the stored rewards and terminations or with others, both [n, B]."""
+        start = end = walk.cells[0]
+        if walk.newest is None:
+            paid = self.cells["reward"].index_select(0, start) if reward is None else reward[0]
+            ended = self.cells["terminated"].index_select(0, start) if terminated is None else terminated[0]
+            discount = self.gamma * ~ended
         else:
-            walk = cell + self.num_envs * torch.arange(self.n)[:, None]  # [n, B]: the same environment, row by row
-            cells = walk % len(self.cells["reward"])
-            terminated = self.cells["terminated"][cells]
-            newest = walk >= (self.rows - 1) * self.num_envs
-            ended = terminated | self.cells["truncated"][cells] | newest
-            reward, discount, last = n_step(self.cells["reward"][cells], ended, terminated, gamma=self.gamma)
-            end = cells.gather(0, last[None])[0]
+            reward = self.cells["reward"][walk.cells] if reward is None else reward
+            stored = self.cells["terminated"][walk.cells]
+            terminated = stored if terminated is None else terminated
+            stops = terminated | stored | self.cells["truncated"][walk.cells] | walk.newest  # the episode ended there
+            paid, discount, last = n_step(reward, stops, terminated, gamma=self.gamma)
+            end = walk.cells.gather(0, last[None])[0]
         return Transition(
             obs=self.cells["obs"].index_select(0, start),
             action=self.cells["action"].index_select(0, start),
-            reward=reward,
+            reward=paid,
             next_obs=self.cells["next_obs"].index_select(0, end),
             discount=discount,
         )

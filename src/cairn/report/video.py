@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
         raise CairnError(f"{out} is no video by its name; end it in {', '.join(KINDS)}.")
     import imageio.v2 as imageio
 
-    env = Task(task.id, task.time_limit, task.args, "rgb_array")()
+    env = replace(task, render_mode="rgb_array")()
     spec, layout = spec_of(env.observation_space, env.action_space)
     rate = int(env.metadata.get("render_fps") or 30)
     returns: list[float] = []

@@ -10,7 +10,7 @@ import torch
 
 from cairn.agents.base import Agent, OffPolicy, OnPolicy
 from cairn.core.types import Array, Box, Rollout, Spec
-from cairn.replay.ring import Ring
+from cairn.replay.base import Replay
 from cairn.train.run import Run
 from cairn.vector.base import Vector
 
@@ -55,8 +55,8 @@ def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollou
     return rollout, obs
 
 
-def off_policy(agent: OffPolicy, envs: Vector, replay: Ring, run: Run) -> None:
-    """Act, store, and learn `updates_per_step` times for every step taken."""
+def off_policy(agent: OffPolicy, envs: Vector, replay: Replay, run: Run) -> None:
+    """Act, store, and learn `updates_per_step` times for every step taken, while the environments take the next."""
     cfg = agent.cfg
     obs = envs.reset(run.env_seeds())
     while run.going():
@@ -65,14 +65,15 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Ring, run: Run) -> None:
             action = uniform(agent.spec, envs.num_envs, replay.generator)
         else:
             action = explore(agent, obs, run)
-        step = envs.step(action)
-        replay.add(obs, action, step)
-        run.advance(step, step.valid)
-        obs = step.obs
+        envs.send(action)
         while run.updates < int((run.step - cfg.learning_starts) * cfg.updates_per_step):
             batch = replay.sample(cfg.batch_size).to(run.device)
             run.updates += 1
             run.log(agent.update(batch))
+        step = envs.recv()
+        replay.add(obs, action, step)
+        run.advance(step, step.valid)
+        obs = step.obs
         if run.house_keeping(agent, envs.restarts, replay):
             obs = envs.reset(run.env_seeds())
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from cairn.agents import AgentConfig
 from cairn.core.checks import Count, Natural, NonNegative
 from cairn.envs.make import Task
+from cairn.replay.hindsight import Strategy
 from cairn.vector.make import Backend
 
 
@@ -21,11 +22,14 @@ class Recipe:
     target: float | None = None  # the score that counts as solved
     metric: Literal["return", "success"] = "return"  # what the score is
     hold: Count = 2  # evaluations in a row at the target before the run stops early
+    hindsight: Literal["off"] | Strategy = "off"  # which goals replay is relabelled with
+    hindsight_k: Natural = 4  # k relabelled transitions for each as it was
     envs: Count = 1  # N, environments stepped together
     vector: Backend = "sync"
     workers: Natural = 0  # processes of an async vector; 0 is one a core
     env_timeout: NonNegative = 120.0  # seconds an environment may take to answer; 0 waits for ever
     time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
+    time_feature: bool = False  # show the share of the time limit that is left
     env_args: dict[str, Any] = field(default_factory=dict)
     eval_every: Count = 10_000  # steps
     eval_episodes: Count = 20
@@ -39,4 +43,4 @@ class Recipe:
 
     @property
     def task(self) -> Task:
-        return Task(self.env, self.time_limit, self.env_args)
+        return Task(self.env, self.time_limit, self.env_args, time_feature=self.time_feature)

@@ -14,7 +14,10 @@ from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
+from cairn.envs.goals import goal_rule
 from cairn.envs.make import Task
+from cairn.replay.base import Replay
+from cairn.replay.hindsight import Hindsight
 from cairn.replay.ring import Ring
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.loops import off_policy, on_policy
@@ -43,6 +46,8 @@ class Outcome:
 def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, agent: Agent | None = None) -> Outcome:
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
     validated(recipe)
+    if recipe.hindsight != "off" and not hasattr(recipe.agent, "capacity"):
+        raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
     if hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
         room: Any = {"capacity": min(recipe.agent.capacity, _stored_capacity(folder) if resume else recipe.steps)}
         recipe = replace(recipe, agent=replace(recipe.agent, **room))
@@ -103,9 +108,11 @@ def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
     )
 
 
-def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Ring:
+def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Replay:
     cfg = recipe.agent
-    return Ring(
+    folder = None if folder is None else folder / "replay"
+    rule = None if recipe.hindsight == "off" else goal_rule(recipe.task)
+    ring = Ring(
         cfg.capacity,  # type: ignore[union-attr]
         recipe.envs,
         envs.spec,
@@ -113,5 +120,8 @@ def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Ring:
         gamma=cfg.gamma,
         n=cfg.n_step,  # type: ignore[union-attr]
         slack=0 if folder is None else 2 * (recipe.checkpoint_every // recipe.envs + 1),
-        folder=None if folder is None else folder / "replay",
+        folder=folder,
     )
+    if recipe.hindsight == "off" or rule is None or envs.spec.goal is None:
+        return ring
+    return Hindsight(ring, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)

@@ -1,0 +1,51 @@
+"""Bit flipping (Andrychowicz et al. 2017, section 3.1): n bits, n switches, a pattern to reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from cairn.core.goals import Within
+from cairn.core.types import Array
+
+
+class BitFlip(gym.Env[Any, Any]):
+    """Action i flips bit i; -1 a step until the bits are those desired; at most n steps.
+
+    Random play meets the goal once in 2ⁿ states, so from n ≈ 15 on nothing is learned without hindsight.
+    """
+
+    goal_rule = Within(0.5, ends=True)  # bits differ by 1 or not at all
+
+    def __init__(self, n: int = 15) -> None:
+        if n < 1:
+            raise ValueError(f"n is {n}; there must be at least one bit")
+        self.n = n
+        bits = spaces.Box(0.0, 1.0, (n,), np.float32)
+        self.observation_space = spaces.Dict(observation=bits, achieved_goal=bits, desired_goal=bits)
+        self.action_space = spaces.Discrete(n)
+        self.bits = self.goal = np.zeros(n, np.float32)
+        self.steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        super().reset(seed=seed)
+        self.bits, self.goal = self.np_random.integers(0, 2, (2, self.n)).astype(np.float32)
+        while (self.bits == self.goal).all():  # a task that is solved before it begins is none
+            self.goal = self.np_random.integers(0, 2, self.n).astype(np.float32)
+        self.steps = 0
+        return self._obs(), {}
+
+    def step(self, action: int) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
+        self.bits[action] = 1.0 - self.bits[action]
+        self.steps += 1
+        reached = bool((self.bits == self.goal).all())
+        return self._obs(), float(reached) - 1.0, reached, self.steps >= self.n, {"is_success": reached}
+
+    def _obs(self) -> dict[str, Array]:
+        bits = self.bits.copy()
+        return {"observation": bits, "achieved_goal": bits, "desired_goal": self.goal.copy()}

@@ -1,0 +1,130 @@
+"""How a goal task pays, found and checked before anything is learned from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from cairn.core.errors import CairnError
+from cairn.core.goals import GoalRule, Within
+from cairn.core.types import Array
+from cairn.envs.make import Task
+
+PROBES = 60  # random steps that the rule must explain
+
+
+@dataclass(frozen=True)
+class ComputeReward:
+    """The rule behind a Gymnasium-Robotics task's `compute_reward` and, where it has one, `compute_terminated`."""
+
+    env: Any
+    cost: bool = False
+
+    def reward(self, achieved: Array, desired: Array) -> Array:
+        return np.asarray(self.env.compute_reward(achieved, desired, {}))
+
+    def terminated(self, achieved: Array, desired: Array) -> Array:
+        decide = getattr(self.env, "compute_terminated", None)
+        told = np.asarray(decide(achieved, desired, {}) if decide else False, bool)
+        return np.broadcast_to(told, achieved.shape[:-1]) if told.ndim == 0 else told
+
+
+def goal_rule(task: Task) -> GoalRule:
+    """The rule a task declares as `goal_rule`, else its `compute_reward`; CairnError where it is wrong."""
+    env = task()
+    goals = isinstance(env.observation_space, gym.spaces.Dict) and "desired_goal" in env.observation_space.spaces
+    if not goals:
+        env.close()
+        raise CairnError(
+            f"hindsight needs a task with goals, and {task.id} has none: its observations should be a Dict of"
+            " observation, achieved_goal and desired_goal. Leave --hindsight off."
+        )
+    bare: Any = env.unwrapped
+    declared: GoalRule | None = getattr(bare, "goal_rule", None)
+    if declared is None and task.id.startswith("Fetch") and getattr(bare, "reward_type", "") == "sparse":
+        declared = Within(float(bare.distance_threshold))
+    if declared is None and not hasattr(bare, "compute_reward"):
+        raise CairnError(f"{task.id} tells neither a goal_rule nor a compute_reward, so hindsight cannot reward it.")
+    rule = ComputeReward(bare) if declared is None else declared
+    pairs = _play(env)
+    _check_vectorised(rule, pairs, task.id)
+    _check_agreement(rule, pairs, task.id)
+    if declared is not None:
+        env.close()
+    return rule
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What random steps achieved and desired, [P, goal], and what the task paid for it, [P]."""
+
+    achieved: Array
+    desired: Array
+    reward: Array
+    terminated: Array
+
+
+def _play(env: gym.Env[Any, Any]) -> Pairs:
+    rows = []
+    env.action_space.seed(0)
+    obs, _ = env.reset(seed=0)
+    for _ in range(PROBES):
+        after, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        rows.append((np.ravel(after["achieved_goal"]), np.ravel(obs["desired_goal"]), float(reward), bool(terminated)))
+        obs = env.reset()[0] if terminated or truncated else after
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return Pairs(*columns)
+
+
+def _check_vectorised(rule: GoalRule, pairs: Pairs, name: str) -> None:
+    """On many pairs at once it must say what it says of each, reached goals among them."""
+    achieved = np.concatenate([pairs.achieved, pairs.achieved])
+    desired = np.concatenate([pairs.desired, pairs.achieved])
+    for what in ("reward", "terminated"):
+        ask = getattr(rule, what)
+        word = f"compute_{what}" if isinstance(rule, ComputeReward) else f"goal_rule.{what}"
+        remedy = f"it must take arrays of shape [pairs, {achieved.shape[1]}] and answer with [pairs]"
+        try:
+            together = np.asarray(ask(achieved, desired))
+        except Exception as error:
+            raise CairnError(
+                f"{word} of {name} is not vectorised: given {len(achieved)} pairs it raised"
+                f" {type(error).__name__} ({error}); {remedy}."
+            ) from error
+        if together.shape != achieved.shape[:1]:
+            raise CairnError(
+                f"{word} of {name} is not vectorised: given {len(achieved)} pairs it answered with shape"
+                f" {together.shape}; {remedy}."
+            )
+        for i in range(len(achieved)):
+            alone = float(np.asarray(ask(achieved[i], desired[i])))
+            if not np.isclose(alone, float(together[i]), atol=1e-5):
+                raise CairnError(
+                    f"{word} of {name} is not vectorised: for achieved {_show(achieved[i])} and desired"
+                    f" {_show(desired[i])} it says {alone:g} alone and {float(together[i]):g} among others."
+                )
+
+
+def _check_agreement(rule: GoalRule, pairs: Pairs, name: str) -> None:
+    """What the steps paid must follow from the rule, or hindsight would teach another task."""
+    reward, terminated = rule.reward(pairs.achieved, pairs.desired), rule.terminated(pairs.achieved, pairs.desired)
+    for i in range(len(pairs.reward)):
+        where = f"for achieved {_show(pairs.achieved[i])} and desired {_show(pairs.desired[i])}"
+        if not rule.cost and not np.isclose(reward[i], pairs.reward[i], atol=1e-4):
+            raise CairnError(
+                f"the reward of {name} is not what its rule says: {where} the step paid {pairs.reward[i]:g} and"
+                f" the rule {float(reward[i]):g}; hindsight would teach another task."
+            )
+        if terminated[i] and not pairs.terminated[i]:
+            raise CairnError(
+                f"the termination of {name} is not what its rule says: {where} the rule ends the episode and"
+                " the step did not."
+            )
+
+
+def _show(goal: Array) -> str:
+    head = ", ".join(f"{x:.3g}" for x in goal[:6])
+    return f"({head}{', ...' if len(goal) > 6 else ''})"

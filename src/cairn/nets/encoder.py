@@ -1,0 +1,48 @@
+"""Observations as networks want them: flat floats, goals seen from where one stands, on one scale."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from cairn.core.errors import CairnError
+from cairn.core.types import Spec, Transition
+from cairn.nets.normalizer import Normalizer
+
+
+class Encoder(nn.Module):
+    """[B, ...] of any type -> [B, width].
+
+    relative_goals  the desired goal is given as a displacement from the achieved one
+    normalise       everything, goals too, by the running mean and deviation of what was learned from
+    """
+
+    def __init__(self, spec: Spec, *, normalise: bool = False, relative_goals: bool = False) -> None:
+        super().__init__()
+        if relative_goals and spec.goal is None:
+            raise CairnError("relative_goals needs a task with goals; this one has none.")
+        self.width = math.prod(spec.obs_shape)
+        self.goal = spec.goal if relative_goals else None
+        self.normalizer = Normalizer((self.width,), clip=5.0) if normalise else None
+
+    def lay_out(self, obs: Tensor) -> Tensor:
+        x = obs.flatten(1).float()
+        if self.goal is None:
+            return x
+        away = x[:, self.goal.desired] - x[:, self.goal.achieved]
+        return torch.cat([x[:, : self.goal.desired.start], away], 1)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        x = self.lay_out(obs)
+        return x if self.normalizer is None else self.normalizer(x)
+
+    def learn(self, batch: Transition) -> Transition:
+        """The batch, encoded; what it holds counts towards the statistics first, goals of hindsight included."""
+        obs = self.lay_out(batch.obs)
+        next_obs = self.lay_out(batch.next_obs)
+        if self.normalizer is not None:
+            self.normalizer.update(obs)
+            obs, next_obs = self.normalizer(obs), self.normalizer(next_obs)
+        return Transition(obs, batch.action, batch.reward, next_obs, batch.discount)
