@@ -135,7 +135,7 @@ def command_eval(args: list[str]) -> int:
     if options.record is not None:
         record(options.record, saved, score, options.seed)
     if options.json:
-        body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths")}
+        body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
         print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
     else:
         print(f"{saved.task.id}: {score}.")

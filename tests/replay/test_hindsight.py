@@ -171,7 +171,7 @@ def test_goals_are_drawn_evenly_from_those_allowed(strategy):
         obs = np.array([[row, 0, 9]], np.float32)
         replay.add(obs, np.zeros(1, np.int64), Step(obs, obs, np.zeros(1, np.float32), no, yes & (row == 7), yes))
     for row in range(12):
-        picks = Counter(replay.draw_goals(torch.full((4000,), row)).tolist())
+        picks = Counter(replay.draw_goals(np.full(4000, row)).tolist())
         start, end = (0, 8) if row < 8 else (8, 12)
         rows = {"future": range(row, end), "final": [end - 1], "episode": range(start, end)}[strategy]
         assert set(picks) == set(rows)

@@ -25,6 +25,10 @@ AGENTS = {
     "dqn": ("CartPole-v1", DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=3, capacity=700)),
     "sac": ("Pendulum-v1", SACConfig(**SMALL, learning_starts=100, batch_size=16, capacity=700)),
     "td3": ("Pendulum-v1", TD3Config(**SMALL, learning_starts=100, batch_size=16)),
+    "dqn-her": (
+        "cairn/BitFlip-v0",
+        DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=2, capacity=700, normalise=True),
+    ),
     "ppo": (
         "Pendulum-v1",
         PPOConfig(**SMALL, horizon=50, batch_size=50, epochs=2, normalise_obs=True, normalise_reward=True),
@@ -37,7 +41,8 @@ AGENTS = {
 def recipe(name: str, vector="sync") -> Recipe:
     env, agent = AGENTS[name]
     every = {"checkpoint_every": 1000, "eval_every": 500, "log_every": 200, "eval_episodes": 2}
-    return Recipe(env=env, agent=agent, steps=2000, envs=2, seed=7, name=name, vector=vector, **every)
+    her = "episode" if name.endswith("-her") else "off"
+    return Recipe(env=env, agent=agent, hindsight=her, steps=2000, envs=2, seed=7, name=name, vector=vector, **every)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -24,12 +24,23 @@ class ComputeReward:
     cost: bool = False
 
     def reward(self, achieved: Array, desired: Array) -> Array:
-        return np.asarray(self.env.compute_reward(achieved, desired, {}))
+        return self._ask("compute_reward", achieved, desired)
 
     def terminated(self, achieved: Array, desired: Array) -> Array:
-        decide = getattr(self.env, "compute_terminated", None)
-        told = np.asarray(decide(achieved, desired, {}) if decide else False, bool)
+        if not hasattr(self.env, "compute_terminated"):
+            return np.zeros(achieved.shape[:-1], bool)
+        told = self._ask("compute_terminated", achieved, desired).astype(bool)
         return np.broadcast_to(told, achieved.shape[:-1]) if told.ndim == 0 else told
+
+    def _ask(self, what: str, achieved: Array, desired: Array) -> Array:
+        """Such functions expect two arrays [pairs, goal] of one shape."""
+        ask = getattr(self.env, what)
+        if achieved.ndim <= 2 and achieved.shape == desired.shape:
+            return np.asarray(ask(achieved, desired, {}))
+        width = achieved.shape[-1]
+        pairs = np.broadcast_to(desired, achieved.shape).reshape(-1, width)
+        told = np.asarray(ask(achieved.reshape(-1, width), pairs, {}))
+        return told.reshape(achieved.shape[:-1]) if told.ndim else told
 
 
 def goal_rule(task: Task) -> GoalRule:

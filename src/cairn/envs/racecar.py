@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
-import pybullet  # type: ignore[import-not-found, unused-ignore]
-import pybullet_data  # type: ignore[import-untyped, import-not-found, unused-ignore]
+import pybullet
+import pybullet_data
 from gymnasium import spaces
 
 from cairn.core.goals import Within

@@ -48,4 +48,5 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
 def _longer(space: spaces.Space[Any]) -> spaces.Box:
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise CairnError(f"time_feature can only be added to a flat observation, not to {space}.")
-    return spaces.Box(np.append(space.low, 0.0), np.append(space.high, 1.0), dtype=space.dtype)
+    kind: Any = space.dtype
+    return spaces.Box(np.append(space.low, kind.type(0)), np.append(space.high, kind.type(1)), dtype=kind.type)

@@ -16,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from cairn.core.errors import CairnError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, GoalSpec, Step, Transition
-from cairn.replay.ring import Ring
+from cairn.replay.ring import Ring, Walk
 from cairn.replay.storage import Storage
 
 Strategy = Literal["future", "final", "episode", "random"]
@@ -47,10 +47,9 @@ class Hindsight:
         self.ring, self.goal, self.rule, self.strategy, self.k = ring, goal, rule, strategy, k
         lead = (ring.size, ring.num_envs)
         self.storage = Storage({"episode_start": (lead, "int32"), "episode_end": (lead, "int32")}, folder)
-        self.start, self.end = (self.storage.tensors[name].numpy() for name in ("episode_start", "episode_end"))
-        self.start_of, self.end_of = (self.storage.tensors[name].view(-1) for name in ("episode_start", "episode_end"))
+        self.start, self.end = self.storage.arrays["episode_start"], self.storage.arrays["episode_end"]
+        self.start_of, self.end_of = self.start.reshape(-1), self.end.reshape(-1)  # the same memory, by cell
         self.open = np.zeros(ring.num_envs, np.int32)  # the row each environment's episode began at
-        self.open_of = torch.from_numpy(self.open)
 
     @property
     def generator(self) -> Generator:
@@ -88,55 +87,43 @@ class Hindsight:
         relabelled = round(batch * self.k / (self.k + 1))
         return self.gather(cell, self.draw_goals(cell[:relabelled]))
 
-    def draw_goals(self, cell: Tensor) -> Tensor:
+    def draw_goals(self, cell: Array) -> Array:
         """For the transition of each cell, the cell whose outcome becomes its goal."""
         if self.strategy == "random":
             return self.ring.draw(len(cell)) if len(cell) else cell
-        row, env = cell // self.ring.num_envs, cell % self.ring.num_envs
-        at = cell % len(self.start_of)
-        start = self.start_of[at]
-        end = torch.where(start == self.open_of[env], self.ring.rows, self.end_of[at])
+        row, env = np.divmod(cell, self.ring.num_envs)
+        at = cell % self.ring.total
+        start = self.start_of.take(at)
+        end = np.where(start == self.open.take(env), self.ring.rows, self.end_of.take(at))
         if self.strategy == "final":
-            chosen = end - 1
+            chosen = end.astype(np.int64) - 1
         else:
-            low = row if self.strategy == "future" else start.clamp(min=self.ring.first)
-            coin = torch.rand(len(cell), generator=self.generator, dtype=torch.float64)
-            chosen = low + (coin * (end - low)).long()
+            low = row if self.strategy == "future" else np.maximum(start, self.ring.first)
+            coin = torch.rand(len(cell), generator=self.generator, dtype=torch.float64).numpy()
+            chosen = low + (coin * (end - low)).astype(np.int64)
         return chosen * self.ring.num_envs + env
 
-    def gather(self, cell: Tensor, goal_cell: Tensor) -> Transition:
+    def gather(self, cell: Array, goal_cell: Array) -> Transition:
         """The transitions that start at `cell`, the first of them with what was achieved at `goal_cell` as goal."""
         walk = self.ring.walk(cell)
         count = len(goal_cell)
-        if count == 0:
-            return self.ring.assemble(walk)
-        cells, achieved, desired = self.ring.cells, self.goal.achieved, self.goal.desired
-        goal = cells["next_obs"].index_select(0, goal_cell % len(self.start_of))[:, achieved]
-        reward, terminated = self._relabelled(walk.cells[:, :count], goal)
-        batch = self.ring.assemble(
-            walk,
-            torch.cat([reward, cells["reward"][walk.cells[:, count:]]], 1),
-            torch.cat([terminated, cells["terminated"][walk.cells[:, count:]]], 1),
-        )
-        batch.obs[:count, desired] = goal
-        batch.next_obs[:count, desired] = goal
-        return batch
+        if count:
+            goal = self.ring.cells["next_obs"].take(goal_cell % self.ring.total, 0)[:, self.goal.achieved]
+            self._relabel(walk, count, goal)
+        return self.ring.transition(walk)
 
-    def _relabelled(self, walk: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
-        """Reward and termination [n, B] of the cells [n, B], had the goal [B, g] been meant from the first."""
-        cells, rule = self.ring.cells, self.rule
-        achieved = cells["next_obs"][walk][..., self.goal.achieved].numpy()
-        meant = np.broadcast_to(goal.numpy(), achieved.shape)
-        reward = np.asarray(rule.reward(achieved, meant), np.float32)
-        terminated = np.asarray(rule.terminated(achieved, meant), bool)
-        ended = cells["terminated"][walk].numpy()
-        if rule.cost or ended.any():
-            before = cells["obs"][walk][..., self.goal.desired].numpy()
-            terminated = terminated | (ended & ~rule.terminated(achieved, before))
-            if rule.cost:
-                paid = cells["reward"][walk].numpy()
-                reward = reward + (paid - np.asarray(rule.reward(achieved, before), np.float32))
-        return torch.from_numpy(reward), torch.from_numpy(terminated)
+    def _relabel(self, walk: Walk, count: int, goal: Array) -> None:
+        """The first `count` walks as they would have been, had `goal` [count, g] been meant from the first step."""
+        rule = self.rule
+        reward, terminated = walk.reward[:, :count], walk.terminated[:, :count]  # of the walk itself
+        achieved = walk.next_obs[:, :count, self.goal.achieved]
+        before = walk.obs[:count, self.goal.desired]
+        cost = reward - rule.reward(achieved, before) if rule.cost else np.float32(0)
+        died = terminated & ~rule.terminated(achieved, before) if terminated.any() else False
+        reward[:] = rule.reward(achieved, goal) + cost
+        terminated[:] = rule.terminated(achieved, goal) | died
+        walk.obs[:count, self.goal.desired] = goal
+        walk.next_obs[:, :count, self.goal.desired] = goal
 
     def save(self) -> dict[str, int]:
         """Every episode was cut before, so the open ones need no memory."""

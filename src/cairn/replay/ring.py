@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from cairn.core.errors import CairnError
 from cairn.core.returns import n_step
@@ -16,10 +17,18 @@ from cairn.replay.storage import Storage
 
 @dataclass(frozen=True)
 class Walk:
-    """n stored cells from each of B starts, [n, B]; `newest` marks those of the newest row. None where n is 1."""
+    """n stored steps from each of B starts, copied out of the ring.
 
-    cells: Tensor
-    newest: Tensor | None
+    obs, action [B, ...] of the first step; next_obs [n, B, ...], reward, terminated [n, B] of all;
+    stops [n, B] where the episode ended or nothing newer is stored; None where n is 1
+    """
+
+    obs: Array
+    action: Array
+    next_obs: Array
+    reward: Array
+    terminated: Array
+    stops: Array | None
 
 
 class Ring:
@@ -59,11 +68,11 @@ class Ring:
             },
             folder,
         )
-        self.data = self.storage.tensors
-        self.arrays = {k: v.numpy() for k, v in self.data.items()}  # the same memory; numpy writes small rows faster
+        self.arrays = self.storage.arrays
         self.has_fillers = False
         # the same memory as [size · N, ...], indexed by cell
-        self.cells = {k: v.view(self.size * num_envs, *v.shape[2:]) for k, v in self.data.items()}
+        self.total = self.size * num_envs
+        self.cells = {k: v.reshape(self.total, *v.shape[2:]) for k, v in self.arrays.items()}
 
     def __len__(self) -> int:
         return min(self.rows, self.live) * self.num_envs
@@ -91,19 +100,19 @@ class Ring:
     def cut(self) -> None:
         """The environments are about to be reset: what is open ends here, bootstrapping from its successor."""
         if self.rows > 0:
-            self.data["truncated"][(self.rows - 1) % self.size] |= True
+            self.arrays["truncated"][(self.rows - 1) % self.size] |= True
 
     @property
     def first(self) -> int:
         """The oldest row to sample from, counted from the beginning of the run."""
         return max(self.rows - self.live, 0)
 
-    def draw(self, batch: int) -> Tensor:
+    def draw(self, batch: int) -> Array:
         """Uniform cells of `batch` stored transitions: row · N + env, rows counted from the beginning of the run."""
         low, high = self.first * self.num_envs, self.rows * self.num_envs
-        cell = torch.randint(low, high, (batch,), generator=self.generator)
+        cell: Array = torch.randint(low, high, (batch,), generator=self.generator).numpy()
         if self.has_fillers:
-            bad = ~self.cells["valid"][cell % len(self.cells["valid"])]
+            bad = ~self.cells["valid"].take(cell % self.total)
             if bad.any():
                 cell[bad] = self.draw(int(bad.sum()))
         return cell
@@ -112,38 +121,40 @@ class Ring:
         """n-step transitions; a walk that meets the newest row stops there and bootstraps earlier."""
         return self.gather(self.draw(batch))
 
-    def gather(self, cell: Tensor) -> Transition:
+    def gather(self, cell: Array) -> Transition:
         """The transitions that start at these cells."""
-        return self.assemble(self.walk(cell))
+        return self.transition(self.walk(cell))
 
-    def walk(self, cell: Tensor) -> Walk:
-        """The n rows from each cell on, in the same environment."""
-        if self.n == 1:
-            return Walk((cell % len(self.cells["reward"]))[None], None)
-        rows = cell + self.num_envs * torch.arange(self.n)[:, None]
-        return Walk(rows % len(self.cells["reward"]), rows >= (self.rows - 1) * self.num_envs)
-
-    def assemble(self, walk: Walk, reward: Tensor | None = None, terminated: Tensor | None = None) -> Transition:
-        """n-step transitions along walks, with the stored rewards and terminations or with others, both [n, B]."""
-        start = end = walk.cells[0]
-        if walk.newest is None:
-            paid = self.cells["reward"].index_select(0, start) if reward is None else reward[0]
-            ended = self.cells["terminated"].index_select(0, start) if terminated is None else terminated[0]
-            discount = self.gamma * ~ended
-        else:
-            reward = self.cells["reward"][walk.cells] if reward is None else reward
-            stored = self.cells["terminated"][walk.cells]
-            terminated = stored if terminated is None else terminated
-            stops = terminated | stored | self.cells["truncated"][walk.cells] | walk.newest  # the episode ended there
-            paid, discount, last = n_step(reward, stops, terminated, gamma=self.gamma)
-            end = walk.cells.gather(0, last[None])[0]
-        return Transition(
-            obs=self.cells["obs"].index_select(0, start),
-            action=self.cells["action"].index_select(0, start),
-            reward=paid,
-            next_obs=self.cells["next_obs"].index_select(0, end),
-            discount=discount,
+    def walk(self, cell: Array) -> Walk:
+        """The n steps from each cell on, in the same environment."""
+        cells = self.cells
+        start = cell % self.total
+        at, stops = start[None], None
+        if self.n > 1:
+            rows = cell + self.num_envs * np.arange(self.n)[:, None]
+            at = rows % self.total
+            newest = rows >= (self.rows - 1) * self.num_envs
+            stops = cells["terminated"].take(at) | cells["truncated"].take(at) | newest
+        return Walk(
+            obs=cells["obs"].take(start, 0),
+            action=cells["action"].take(start, 0),
+            next_obs=cells["next_obs"].take(at, 0),
+            reward=cells["reward"].take(at),
+            terminated=cells["terminated"].take(at),
+            stops=stops,
         )
+
+    def transition(self, walk: Walk) -> Transition:
+        """Walks summed up as n-step transitions."""
+        tensor = torch.from_numpy
+        if walk.stops is None:
+            reward, next_obs = tensor(walk.reward[0]), tensor(walk.next_obs[0])
+            discount = tensor(np.multiply(~walk.terminated[0], self.gamma, dtype=np.float32))
+        else:
+            terminated, stops = tensor(walk.terminated), tensor(walk.terminated | walk.stops)
+            reward, discount, last = n_step(tensor(walk.reward), stops, terminated, gamma=self.gamma)
+            next_obs = tensor(walk.next_obs[last.numpy(), np.arange(len(last))])
+        return Transition(tensor(walk.obs), tensor(walk.action), reward, next_obs, discount)
 
     def save(self) -> dict[str, int]:
         """What a checkpoint must remember of us, once the mapped files are on disk."""

@@ -8,27 +8,26 @@ import os
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from cairn.core.errors import CairnError
+from cairn.core.types import Array
 
 
 class Storage:
-    """Named tensors of fixed shape. With a folder each is a file; `sync` makes what was written survive a power cut."""
+    """Named arrays of fixed shape. With a folder each is a file; `sync` makes what was written survive a power cut."""
 
     def __init__(self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None) -> None:
         self.maps: list[mmap.mmap] = []
         self.found = folder is not None  # every file was there already, whole
-        self.tensors: dict[str, Tensor] = {}
+        self.arrays: dict[str, Array] = {}
         for name, (shape, dtype) in fields.items():
             if folder is None:
-                self.tensors[name] = torch.from_numpy(np.zeros(shape, dtype))
+                self.arrays[name] = np.zeros(shape, dtype)
             else:
                 folder.mkdir(parents=True, exist_ok=True)
-                self.tensors[name] = self._map(folder / f"{name}.bin", shape, dtype)
+                self.arrays[name] = self._map(folder / f"{name}.bin", shape, dtype)
 
-    def _map(self, path: Path, shape: tuple[int, ...], dtype: str) -> Tensor:
+    def _map(self, path: Path, shape: tuple[int, ...], dtype: str) -> Array:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         self.found &= path.exists() and path.stat().st_size == size
         with open(path, "r+b" if path.exists() else "w+b") as file:
@@ -44,7 +43,7 @@ class Storage:
                 raise
             mapped = mmap.mmap(file.fileno(), size)
         self.maps.append(mapped)
-        return torch.from_numpy(np.frombuffer(mapped, dtype).reshape(shape))
+        return np.frombuffer(mapped, dtype).reshape(shape)
 
     def sync(self) -> None:
         for mapped in self.maps:

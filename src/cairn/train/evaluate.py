@@ -27,6 +27,7 @@ class Score:
     steps: int
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+    successes: tuple[bool | None, ...] = ()
 
     @staticmethod
     def of(episodes: Sequence[Episode]) -> Score:
@@ -40,6 +41,7 @@ class Score:
             steps=sum(e.length for e in episodes),
             returns=tuple(totals),
             lengths=tuple(e.length for e in episodes),
+            successes=tuple(e.success for e in episodes),
         )
 
     def __str__(self) -> str:

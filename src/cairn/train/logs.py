@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from torch.utils.tensorboard import SummaryWriter
@@ -51,11 +51,15 @@ class Logs:
         self.evaluations.append((step, score))
         path = self.folder / "evaluations.npz"
         temporary = path.with_name(".evaluations.tmp.npz")
+        told: dict[str, Any] = {}
+        if score.success is not None:
+            told["successes"] = np.array([score.successes for _, score in self.evaluations], bool)
         np.savez(
             temporary,
             timesteps=[s for s, _ in self.evaluations],
             results=[score.returns for _, score in self.evaluations],
             ep_lengths=[score.lengths for _, score in self.evaluations],
+            **told,
         )
         temporary.replace(path)
 
@@ -64,9 +68,11 @@ class Logs:
         if not path.exists():
             return
         with np.load(path, allow_pickle=False) as old:
-            for at, returns, lengths in zip(old["timesteps"], old["results"], old["ep_lengths"], strict=True):
+            told = old["successes"] if "successes" in old else [[None] * len(row) for row in old["results"]]
+            for at, *columns in zip(old["timesteps"], old["results"], old["ep_lengths"], told, strict=True):
                 if at <= step:
-                    episodes = [Episode(0, float(r), int(n), None) for r, n in zip(returns, lengths, strict=True)]
+                    rows = zip(*columns, strict=True)
+                    episodes = [Episode(0, float(r), int(n), None if s is None else bool(s)) for r, n, s in rows]
                     self.evaluations.append((int(at), Score.of(episodes)))
 
     def offsets(self) -> dict[str, int]:

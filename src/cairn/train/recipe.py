@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cairn.agents import AgentConfig
 from cairn.core.checks import Count, Natural, NonNegative
 from cairn.envs.make import Task
-from cairn.replay.hindsight import Strategy
 from cairn.vector.make import Backend
 
 
@@ -22,7 +21,7 @@ class Recipe:
     target: float | None = None  # the score that counts as solved
     metric: Literal["return", "success"] = "return"  # what the score is
     hold: Count = 2  # evaluations in a row at the target before the run stops early
-    hindsight: Literal["off"] | Strategy = "off"  # which goals replay is relabelled with
+    hindsight: Literal["off", "future", "final", "episode", "random"] = "off"  # which goals replay is relabelled with
     hindsight_k: Natural = 4  # k relabelled transitions for each as it was
     envs: Count = 1  # N, environments stepped together
     vector: Backend = "sync"
@@ -31,6 +30,7 @@ class Recipe:
     time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
     time_feature: bool = False  # show the share of the time limit that is left
     env_args: dict[str, Any] = field(default_factory=dict)
+    eval_args: dict[str, Any] = field(default_factory=dict)  # what else the task is given when a policy is judged
     eval_every: Count = 10_000  # steps
     eval_episodes: Count = 20
     checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
@@ -40,6 +40,11 @@ class Recipe:
     threads: Natural = 1  # torch's CPU threads; 0 is torch's own choice
     name: str = ""
     about: str = ""
+
+    @property
+    def judged_task(self) -> Task:
+        """The task a policy is scored on, filmed at and saved with."""
+        return replace(self.task, args={**self.env_args, **self.eval_args})
 
     @property
     def task(self) -> Task:

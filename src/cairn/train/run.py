@@ -235,7 +235,7 @@ class Run:
         if figure >= self.best:
             self.best = figure
             if self.folder is not None:
-                save_policy(self.folder / "best", agent, self.recipe.task, self._about())
+                save_policy(self.folder / "best", agent, self.recipe.judged_task, self._about())
         reached = self.recipe.target is not None and figure >= self.recipe.target
         self.held = self.held + 1 if reached else 0
         self.solved = self.held >= self.recipe.hold
@@ -273,7 +273,7 @@ class Run:
             replay.cut()
             training["replay"] = replay.save()
             training["replay_generator"] = _state_of(replay.generator)
-        save_checkpoint(self.folder / "checkpoints", agent, self.recipe.task, self._about(), training)
+        save_checkpoint(self.folder / "checkpoints", agent, self.recipe.judged_task, self._about(), training)
 
     def last_checkpoint(self) -> str:
         found = checkpoints(self.folder / "checkpoints") if self.folder else []

@@ -94,7 +94,7 @@ class Scorer:
 
     def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
         if self.envs is None:
-            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), self.recipe.task.for_scoring())
+            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), self.recipe.judged_task.for_scoring())
         return evaluate(as_policy(agent, device=self.recipe.device), self.envs, self.seeds, stop)
 
     def close(self) -> None:

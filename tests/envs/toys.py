@@ -1,0 +1,84 @@
+"""Goal tasks small enough to think through."""
+
+import gymnasium as gym
+import numpy as np
+
+from cairn.core.goals import Within
+
+
+class Line(gym.Env):
+    """Walk on a line of 12 places, by ±1, to a place given; reaching it ends the episode."""
+
+    goal_rule = Within(0.5, ends=True)
+    action_space = gym.spaces.Discrete(2)
+    observation_space = gym.spaces.Dict(
+        {k: gym.spaces.Box(-20, 20, (1,), np.float32) for k in ("observation", "achieved_goal", "desired_goal")}
+    )
+
+    def obs(self):
+        here = np.array([self.at], np.float32)
+        return {"observation": here, "achieved_goal": here.copy(), "desired_goal": np.array([self.goal], np.float32)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0.0
+        self.goal = float(self.np_random.choice([-6, -5, -4, 4, 5, 6]))
+        return self.obs(), {}
+
+    def move(self, action):
+        return 1.0 if action == 1 else -1.0
+
+    def step(self, action):
+        self.at += self.move(action)
+        reached = abs(self.at - self.goal) <= 0.5
+        return self.obs(), float(reached) - 1, reached, False, {"is_success": reached}
+
+
+class Plane(Line):
+    """The same with a continuous stride in the plane of one dimension."""
+
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def move(self, action):
+        return float(action[0])
+
+
+class Robotic(Line):
+    """Tells its reward the way of Gymnasium-Robotics, and rightly."""
+
+    goal_rule = None
+
+    def compute_reward(self, achieved, desired, info):
+        return -(np.abs(achieved - desired)[..., 0] > 0.5).astype(np.float32)
+
+    def compute_terminated(self, achieved, desired, info):
+        return np.abs(achieved - desired)[..., 0] <= 0.5
+
+
+class OneAtATime(Robotic):
+    def compute_reward(self, achieved, desired, info):
+        return 0.0 if float(np.abs(achieved - desired).sum()) <= 0.5 else -1.0
+
+
+class RaisesOnMany(Robotic):
+    def compute_reward(self, achieved, desired, info):
+        return 0.0 if abs(float(achieved.item()) - float(desired.item())) <= 0.5 else -1.0
+
+
+class PaysOtherwise(Robotic):
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, reward * 0.5, *rest
+
+
+class EndsOtherwise(Robotic):
+    def compute_terminated(self, achieved, desired, info):
+        return np.abs(achieved - desired)[..., 0] <= 8
+
+
+class Silent(Line):
+    goal_rule = None
+
+
+for cls in (Line, Plane, Robotic, OneAtATime, RaisesOnMany, PaysOtherwise, EndsOtherwise, Silent):
+    gym.register(f"goaltoy/{cls.__name__}-v0", cls, max_episode_steps=12)
