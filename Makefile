@@ -18,9 +18,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 demo: $(VENV)/.ready
 	rm -rf runs/demo
-	$(BIN)/cairn train cartpole-ppo --seed 1 --out runs/demo
+	$(BIN)/cairn train fetch-reach-her --seed 1 --out runs/demo
 	$(BIN)/cairn eval runs/demo --episodes 100
-	$(BIN)/cairn watch runs/demo --out runs/demo/video.mp4
+	$(BIN)/cairn watch runs/demo --out runs/demo/video.mp4 --episodes 10
 
 test: lint type unit
 

@@ -19,20 +19,26 @@ HEADS = {
         "task",
         "agent",
         "target",
-        "recorded: mean over fresh episodes, per training seed (episodes)",
+        "recorded: mean return or success over fresh episodes, per training seed (episodes)",
     ),
-    "README.zh-CN.md": ("配方", "任务", "智能体", "目标", "记录：每个训练种子在新回合上的均值（回合数）"),
+    "README.zh-CN.md": ("配方", "任务", "智能体", "目标", "记录：每个训练种子在新回合上的平均回报或成功率（回合数）"),
 }
+
+
+def shown(figure: float, metric: str) -> str:
+    """A success rate as a percentage, a return with one decimal."""
+    return f"{100 * figure:g} %" if metric == "success" else f"{figure:.1f}".removesuffix(".0")
 
 
 def table(heads: tuple[str, ...]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in recipe_rows(ROOT / "results"):
         records = read_results(ROOT / "results", row["recipe"])
-        figures = ", ".join(f"{r['figure']:.1f}" for r in records) or "-"
+        figures = ", ".join(shown(r["figure"], r["metric"]) for r in records) or "-"
         if records:
             figures += f" ({records[0]['episodes']:,})"
-        lines.append(f"| `{row['recipe']}` | {row['task']} | {row['agent']} | {row['target']:g} | {figures} |")
+        target = shown(row["target"], row["metric"])
+        lines.append(f"| `{row['recipe']}` | {row['task']} | {row['agent']} | {target} | {figures} |")
     return "\n".join(lines)
 
 

@@ -17,7 +17,19 @@ from cairn.envs.make import Task
 
 pytest.importorskip("pybullet", reason="the race car needs the extra 'bullet'")
 
-from cairn.envs.racecar import FINISH, HIGHEST, LOWEST, MARGIN, MARKS, ONE, START, RaceCar, heading_at, on_track
+from cairn.envs.racecar import (
+    FINISH,
+    HIGHEST,
+    LOWEST,
+    MARGIN,
+    MARKS,
+    ONE,
+    START,
+    RaceCar,
+    heading_at,
+    on_track,
+    progress,
+)
 
 LIMIT = 150  # decisions
 WHEELBASE, SPACING, AHEAD = 0.325, 0.05, 0.8  # of the scripted driver, in metres
@@ -263,10 +275,37 @@ def straight_into_the_wall(env):
 
 
 def test_contact_costs(make):
-    steps = straight_into_the_wall(make(goals="finish"))
+    steps = straight_into_the_wall(make(goals="finish", patience=0))
     assert len(steps) == 40
     assert steps[0][1] == -1.0
     assert steps[-1][1] == -2.0
+
+
+def test_standing_at_a_wall_is_truncated_and_does_not_end_the_task(make):
+    env = make(goals="finish", patience=6)
+    env.reset(seed=0)
+    taken, truncated = 0, False
+    while not truncated:
+        *_, terminated, truncated, info = env.step(STRAIGHT)
+        taken += 1
+        assert not terminated and taken < 60
+    assert info["touched"] and taken > 10
+    long = make(goals="finish", patience=0)
+    long.reset(seed=0)
+    assert not any(long.step(STRAIGHT)[3] for _ in range(60))
+
+
+def test_from_a_start_on_the_track_goals_lie_ahead(make):
+    env = make(starts="track")
+    for seed in range(200):
+        obs, _ = env.reset(seed=seed)
+        assert progress(*obs["desired_goal"]) >= progress(*obs["achieved_goal"])
+
+
+def test_progress_grows_along_the_track():
+    way = [(0.5, 0.5), (1, 2), (1, 3), (3, 3), (8, 3), (9, 3), (9, 5), (9, 7), (11, 7), (14.5, 7.5)]
+    metres = [progress(*point) for point in way]
+    assert metres == sorted(metres) and metres[-1] == 20.5
 
 
 def test_contact_ends(make):

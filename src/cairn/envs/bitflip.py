@@ -20,10 +20,11 @@ class BitFlip(gym.Env[Any, Any]):
 
     goal_rule = Within(0.5, ends=True)  # bits differ by 1 or not at all
 
-    def __init__(self, n: int = 15) -> None:
+    def __init__(self, n: int = 15, one_goal: bool = False) -> None:
+        """`one_goal` asks for the same pattern in every episode, alternating bits: what hindsight gains from many."""
         if n < 1:
             raise ValueError(f"n is {n}; there must be at least one bit")
-        self.n = n
+        self.n, self.one_goal = n, one_goal
         bits = spaces.Box(0.0, 1.0, (n,), np.float32)
         self.observation_space = spaces.Dict(observation=bits, achieved_goal=bits, desired_goal=bits)
         self.action_space = spaces.Discrete(n)
@@ -35,8 +36,10 @@ class BitFlip(gym.Env[Any, Any]):
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         super().reset(seed=seed)
         self.bits, self.goal = self.np_random.integers(0, 2, (2, self.n)).astype(np.float32)
+        if self.one_goal:
+            self.goal = np.arange(self.n, dtype=np.float32) % 2
         while (self.bits == self.goal).all():  # a task that is solved before it begins is none
-            self.goal = self.np_random.integers(0, 2, self.n).astype(np.float32)
+            self.bits = self.np_random.integers(0, 2, self.n).astype(np.float32)
         self.steps = 0
         return self._obs(), {}
 

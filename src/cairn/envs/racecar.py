@@ -59,6 +59,7 @@ WANDER = 0.3  # a start on the track heads at most this far off the track's dire
 PHYSICS_HZ = 100
 CHASSIS, STEERING, WHEELS = 0, (4, 6), (2, 3, 5, 7)  # links and joints of racecar.urdf
 WHEEL_SPEED, WHEEL_FORCE = 50.0, 100.0  # rad/s at full throttle, N·m
+REST_SPEED = 0.05  # m/s, below which it stands
 REST = 0.001  # height of the car's frame when its wheels stand on the floor
 
 # x, y, vx, vy, heading, two steering angles, two steering rates. The walls hold the car, its wheels turn at 2.5 m/s,
@@ -87,6 +88,17 @@ def heading_at(x: float, y: float) -> float:
     return sum(here) / len(here)
 
 
+def progress(x: float, y: float) -> float:
+    """Metres along the track's middle from its closed end to this point, as far as the lane it lies in tells."""
+    if x <= 2 and y <= 3:
+        return y
+    if x <= 9 and y <= 4:
+        return 3 + max(x - 1, 0.0)
+    if x <= 10 and y <= 7:
+        return 11 + max(y - 3, 0.0)
+    return 15 + max(x - 9, 0.0)
+
+
 def apart(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     """The distance between two points or poses."""
     return math.hypot(a[0] - b[0], a[1] - b[1])
@@ -105,6 +117,8 @@ class RaceCar(gym.Env[Any, Any]):
     starts: "line" is the start of the race; "track" any point of the track, at rest, facing along it.
     contact: "cost" takes `wall_cost`; "ends" ends the episode there and then with -1; "free" does neither. There is no
         reverse gear: a car that stands with its nose to a wall stays there.
+    patience: after so many decisions at rest against a wall the episode is truncated, not terminated: there is nothing
+        more to see, and since a truncation is bootstrapped, ending there pays no better than staying. 0 goes on.
     wall_mass: 0 stands still; any other can be pushed.
     rebuild: make the world anew at each reset instead of restoring it; the same to the bit, and slower.
     """
@@ -120,6 +134,7 @@ class RaceCar(gym.Env[Any, Any]):
         wall_cost: float = 1.0,
         wall_mass: float = 0.0,
         frame_skip: int = 10,
+        patience: int = 10,
         rebuild: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -129,10 +144,12 @@ class RaceCar(gym.Env[Any, Any]):
         _one_of("render_mode", render_mode, (None, "rgb_array"))
         if not (wall_cost >= 0 and wall_mass >= 0):
             raise ValueError(f"wall_cost is {wall_cost} and wall_mass {wall_mass}; neither can be below 0")
+        if patience < 0:
+            raise ValueError(f"patience is {patience}; it is a number of decisions, 0 for no end of it")
         if frame_skip < 1:
             raise ValueError(f"frame_skip is {frame_skip}; a decision takes at least one physics step")
         self.goals, self.starts, self.contact = goals, starts, contact
-        self.wall_cost, self.frame_skip, self.rebuild = wall_cost, frame_skip, rebuild
+        self.wall_cost, self.frame_skip, self.rebuild, self.patience = wall_cost, frame_skip, rebuild, patience
         self.goal_rule = Within(NEAR, ends=True, cost=contact != "free")
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(PHYSICS_HZ / frame_skip))}
@@ -143,6 +160,7 @@ class RaceCar(gym.Env[Any, Any]):
         self.world = World(wall_mass, visible=render_mode is not None)
         self.goal: Point = FINISH
         self.touched = False
+        self.stood = 0  # decisions in a row at a wall and at rest
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -153,7 +171,7 @@ class RaceCar(gym.Env[Any, Any]):
         if self.rebuild:
             self.world.build()
         self.world.restore(start, self.goal)
-        self.touched = False
+        self.touched, self.stood = False, 0
         return self._obs(), {}
 
     def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
@@ -169,8 +187,11 @@ class RaceCar(gym.Env[Any, Any]):
             reward -= self.wall_cost
         elif touching and self.contact == "ends":
             reward, terminated = -1.0, True
+        resting = touching and math.hypot(*obs["observation"][2:4]) < REST_SPEED
+        self.stood = self.stood + 1 if resting else 0
+        truncated = 0 < self.patience <= self.stood and not terminated
         info = {"is_success": reached and not self.touched, "reached": reached, "touched": self.touched}
-        return obs, reward, terminated, False, info
+        return obs, reward, terminated, truncated, info
 
     def render(self) -> Array | None:
         """The whole track from above, [320, 480, 3] of uint8; None without a render_mode."""
@@ -202,7 +223,8 @@ class RaceCar(gym.Env[Any, Any]):
         """A start and a goal, `given` or drawn, out of reach of each other: solved before it begins is no task."""
         while True:
             start, goal = self._draw_start(), given or self._draw_goal()
-            if apart(start, goal) > NEAR:
+            behind = self.starts == "track" and given is None and progress(*goal) < progress(*start[:2])
+            if apart(start, goal) > NEAR and not behind:  # the car cannot turn round between the walls
                 return start, goal
 
     def _draw_goal(self) -> Point:

@@ -68,6 +68,33 @@ RECIPES = {
     "fetch-slide-her": replace(
         _ARM, env="FetchSlide-v4", steps=6_000_000, target=0.85, about="a puck to be shot at a point out of reach"
     ),
+    "her-goals": Recipe(
+        env="cairn/BitFlip-v0",
+        env_args={"n": 25},
+        agent=DQNConfig(
+            hidden=(256,),
+            lr=constant(1e-3),
+            gamma=0.98,
+            batch_size=256,
+            capacity=1_000_000,
+            learning_starts=1_000,
+            updates_per_step=0.1,
+            epsilon=constant(0.05),
+            tau=0.05,
+            target_every=1,
+            relative_goals=True,
+        ),
+        hindsight="future",
+        steps=80_000,
+        envs=8,
+        target=0.95,
+        metric="success",
+        hold=100,
+        eval_every=4_000,
+        eval_episodes=100,
+        checkpoint_every=40_000,
+        about="what the ablation of strategies, k and goals varies: `python -m bench.study her-goals`",
+    ),
     "racecar-her": Recipe(
         env="cairn/RaceCar-v0",
         env_args={"goals": "track"},

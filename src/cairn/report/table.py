@@ -27,6 +27,7 @@ def recipe_rows(results: Path) -> list[dict[str, Any]]:
                 "task": recipe.env,
                 "agent": agent_name(recipe.agent),
                 "target": recipe.target,
+                "metric": recipe.metric,
                 "best": max(figures) if figures else None,
                 "seeds": f"{sum(f >= (recipe.target or 0) for f in figures)}/{len(figures)}" if figures else "",
                 "steps": recipe.steps,

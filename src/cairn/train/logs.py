@@ -43,6 +43,7 @@ class Logs:
         for name, value in values.items():
             self.files["metrics.csv"].write(f"{step},{seconds:.2f},{name},{value:.6g}\n")
             self.board.add_scalar(name, value, step)
+        self.files["metrics.csv"].flush()  # someone may be following it
 
     def episode(self, episode: Episode, seconds: float) -> None:
         self.files["monitor.csv"].write(f"{episode.total:.6f},{episode.length},{seconds:.4f}\n")

@@ -1,0 +1,179 @@
+"""`python -m bench.study NAME [--seeds 1 2 3] [--jobs 2] [--draw]`: one recipe trained in several variants.
+
+    bitflip     success against steps for 8 to 50 bits, with hindsight and without
+    her-goals   strategies and k of hindsight, one goal against many, hindsight against none
+    racecar     the race car with the faults of the notes put back, one at a time
+
+Each variant is a plain `cairn train` in a process of its own, under runs/study; one that was finished is not run again.
+The curves go to results/studies/NAME.json; --draw makes docs/img/NAME.png and prints the table from that file alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+STUDIES = ROOT / "results" / "studies"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A recipe with some options of `cairn train` changed; `group` is the panel of the figure it is drawn in."""
+
+    name: str
+    recipe: str
+    options: tuple[str, ...] = ()
+    group: str = ""
+    episodes: int = 100  # of the evaluation at the end
+
+
+def _bits(n: int, hindsight: str, *more: str, about: str, episodes: int = 1000) -> Variant:
+    options = ("--env-args", json.dumps({"n": n}), "--hindsight", hindsight, *more)
+    return Variant(f"{n} bits, {about}", "bitflip-dqn-her", options, about, episodes)
+
+
+def bitflip() -> list[Variant]:
+    found = [_bits(n, "future", about="hindsight") for n in (8, 13, 15, 25, 40, 50)]
+    alone = ("--steps", "100000", "--hold", "100")
+    found += [_bits(n, "off", *alone, about="none") for n in (8, 13, 15)]
+    coin = (*alone, "--agent.epsilon", "0.2")
+    return found + [_bits(n, "off", *coin, about="none, ε = 0.2") for n in (8, 13, 15)]
+
+
+def her_goals() -> list[Variant]:
+    found = []
+    for strategy in ("future", "episode", "final", "random"):
+        for k in (1, 4, 8):
+            options = ("--hindsight", strategy, "--hindsight-k", str(k))
+            found.append(Variant(f"{strategy}, k = {k}", "her-goals", options, "many goals"))
+    found.append(Variant("none", "her-goals", ("--hindsight", "off"), "many goals"))
+    one = ("--env-args", json.dumps({"n": 25, "one_goal": True}))
+    found.append(Variant("one goal, future, k = 4", "her-goals", one, "one goal"))
+    found.append(Variant("one goal, none", "her-goals", (*one, "--hindsight", "off"), "one goal"))
+    return found
+
+
+def racecar() -> list[Variant]:
+    def car(name: str, *options: str, **args: Any) -> Variant:
+        task = ("--env-args", json.dumps({**RECIPES["racecar-her"].env_args, **args}))
+        return Variant(name, "racecar-her", (*task, *options), "causes")
+
+    from cairn.recipes import RECIPES
+
+    slow = ("--time-limit", "1500", "--steps", "400000")
+    return [
+        car("as mended"),
+        car("a touch ends the episode", contact="ends"),
+        car("a touch costs nothing", contact="free"),
+        car("one goal for ever", goals="one"),
+        car("the four marks only", goals="marks"),
+        car("a decision each physics step", *slow, frame_skip=1),
+        car("always from the start line", starts="line"),
+        car("walls of 100 kg", wall_mass=100.0),
+        car("no hindsight", "--hindsight", "off"),
+    ]
+
+
+NAMES = {"bitflip": bitflip, "her-goals": her_goals, "racecar": racecar}
+
+
+def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
+    """Train where that is still to be done, evaluate, and read the curve."""
+    slug = "".join(c if c.isalnum() else "-" for c in variant.name)
+    folder = ROOT / "runs" / "study" / study / f"{slug}-s{seed}"
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    cairn = [sys.executable, "-m", "cairn"]
+    done = folder / "score.json"
+    if not done.exists():
+        command = [*cairn, "train", variant.recipe, "--seed", str(seed), *variant.options, "--out", str(folder)]
+        if (folder / "config.json").exists():
+            command = [*cairn, "train", variant.recipe, "--resume", "--out", str(folder)]
+        subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+        evaluate = [*cairn, "eval", str(folder), "--episodes", str(variant.episodes), "--json"]
+        done.write_text(subprocess.run(evaluate, check=True, env=env, capture_output=True, text=True).stdout)
+    score = json.loads(done.read_text())
+    with open(folder / "metrics.csv") as file:
+        rows = [r for r in csv.DictReader(file) if r["name"] == "eval/success_rate"]
+    curve = [[int(r["step"]), float(r["seconds"]), float(r["value"])] for r in rows]
+    print(f"{variant.name}, seed {seed}: {score['success']:.1%} over {score['episodes']} episodes", flush=True)
+    return {"seed": seed, "success": score["success"], "episodes": score["episodes"], "curve": curve}
+
+
+def study(name: str, seeds: list[int], jobs: int) -> Path:
+    variants = NAMES[name]()
+    work = [(variant, seed) for variant in variants for seed in seeds]
+    with ThreadPoolExecutor(jobs) as pool:
+        found = list(pool.map(lambda one: run(name, *one), work))
+    body = []
+    for variant in variants:
+        runs = [f for (v, _), f in zip(work, found, strict=True) if v is variant]
+        body.append({**asdict(variant), "runs": runs})
+    STUDIES.mkdir(parents=True, exist_ok=True)
+    path = STUDIES / f"{name}.json"
+    path.write_text(json.dumps(body) + "\n")
+    return path
+
+
+def steps_to(curve: list[list[float]], level: float) -> float | None:
+    """The first evaluation at `level` or above."""
+    return next((step for step, _, value in curve if value >= level), None)
+
+
+def table(body: list[dict[str, Any]], level: float = 0.95) -> str:
+    lines = [f"| variant | success at the end, per seed | steps to {level:.0%} |", "| --- | --- | --- |"]
+    for entry in body:
+        ends = ", ".join(f"{r['success']:.1%}" for r in entry["runs"])
+        steps = [steps_to(r["curve"], level) for r in entry["runs"]]
+        told = ", ".join("-" if s is None else f"{s:,.0f}" for s in steps)
+        lines.append(f"| {entry['name']} | {ends} | {told} |")
+    return "\n".join(lines)
+
+
+def draw(name: str) -> Path:
+    """One panel a group: the mean over seeds of the evaluations' success, held at its last value once a run stopped."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    body = json.loads((STUDIES / f"{name}.json").read_text())
+    groups = list(dict.fromkeys(entry["group"] for entry in body))
+    figure, axes = plt.subplots(1, len(groups), figsize=(5.2 * len(groups), 3.8), sharey=True, squeeze=False)
+    for group, axis in zip(groups, axes[0], strict=True):
+        for entry in (e for e in body if e["group"] == group):
+            grid = sorted({step for r in entry["runs"] for step, _, _ in r["curve"]})
+            held = [np.interp(grid, [c[0] for c in r["curve"]], [c[2] for c in r["curve"]]) for r in entry["runs"]]
+            axis.plot(grid, np.mean(held, 0), label=entry["name"].removesuffix(f", {group}"))
+        axis.set(title=group, xlabel="steps", ylim=(-0.03, 1.03))
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    axes[0][0].set_ylabel("success")
+    path = ROOT / "docs" / "img" / f"{name}.png"
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    print(table(body))
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.study", description="One recipe in several variants.")
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, one core each")
+    parser.add_argument("--draw", action="store_true", help="only draw what is recorded")
+    args = parser.parse_args()
+    print(draw(args.name) if args.draw else study(args.name, args.seeds, args.jobs))
+
+
+if __name__ == "__main__":
+    main()
