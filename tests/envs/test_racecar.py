@@ -194,7 +194,7 @@ def test_goals_differ_between_seeds_and_lie_on_the_track(make):
     env.reset(seed=0)
     goals = [tuple(env.reset()[0]["desired_goal"].tolist()) for _ in range(400)]
     marks = [goal for goal in goals if goal in MARKS]
-    assert 60 < len(marks) < 140  # a quarter
+    assert 150 < len(marks) < 250  # half
     assert set(marks) == set(MARKS)
     drawn = set(goals) - set(MARKS)
     assert len(drawn) == len(goals) - len(marks)
@@ -293,6 +293,18 @@ def test_standing_at_a_wall_is_truncated_and_does_not_end_the_task(make):
     long = make(goals="finish", patience=0)
     long.reset(seed=0)
     assert not any(long.step(STRAIGHT)[3] for _ in range(60))
+
+
+def test_jitter_moves_the_start_and_never_into_a_wall(make):
+    env = make(goals="finish", jitter=0.15)
+    starts = [env.reset(seed=seed)[0]["observation"][[0, 1, 4]] for seed in range(60)]
+    off = np.abs(np.array(starts) - START)
+    assert len({tuple(s) for s in starts}) == 60 and 0.1 < off.max() <= 0.1501
+    for seed in range(60):
+        env.reset(seed=seed)
+        assert not env.step(np.zeros(2, np.float32))[4]["touched"]
+    with pytest.raises(ValueError, match="jitter is 1"):
+        make(jitter=1.0)
 
 
 def test_from_a_start_on_the_track_goals_lie_ahead(make):

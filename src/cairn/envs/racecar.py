@@ -20,7 +20,7 @@ from cairn.core.goals import Within
 from cairn.core.types import Array
 
 Goals = Literal["track", "marks", "finish", "one"]
-Starts = Literal["line", "track"]
+Starts = Literal["line", "track", "both"]
 Contact = Literal["cost", "ends", "free"]
 Point = tuple[float, float]
 Pose = tuple[float, float, float]  # x, y, heading
@@ -53,7 +53,8 @@ THICK, HIGH = 0.3, 0.5  # of a wall
 SURFACE = {"lateralFriction": 1.0, "restitution": 0.7, "linearDamping": 0.5, "angularDamping": 0.5}
 NEAR = 1.0  # a goal is reached within it
 MARGIN = 0.5  # between a wall's face and the points drawn
-MARK_SHARE = 0.25  # of the goals drawn along the track
+MARK_SHARE = 0.5  # of the goals drawn along the track
+MOST_JITTER = 0.15  # m and rad off the start line: more, and the car may stand in a wall
 WANDER = 0.3  # a start on the track heads at most this far off the track's direction
 
 PHYSICS_HZ = 100
@@ -112,9 +113,11 @@ class RaceCar(gym.Env[Any, Any]):
     which a wall was touched. To touch is to have a contact point of PyBullet's, which begins 2 cm before the surfaces
     meet. `is_success` asks for both: the goal is reached, and no wall was touched in this episode.
 
-    goals: "track" draws points of the track and, one time in four, one of the marks; "marks" one of the four;
+    goals: "track" draws points of the track and, every other time, one of the marks; "marks" one of the four;
         "finish" and "one" are always the same. A goal is never drawn within 1 m of the start.
-    starts: "line" is the start of the race; "track" any point of the track, at rest, facing along it.
+    starts: "line" is the start of the race; "track" any point of the track, at rest, facing along it; "both" tosses a
+        coin. Drawn goals lie ahead.
+    jitter: how far, in metres and radians, a start on the line may lie off it; 0 makes every such start the same.
     contact: "cost" takes `wall_cost`; "ends" ends the episode there and then with -1; "free" does neither. There is no
         reverse gear: a car that stands with its nose to a wall stays there.
     patience: after so many decisions at rest against a wall the episode is truncated, not terminated: there is nothing
@@ -135,6 +138,7 @@ class RaceCar(gym.Env[Any, Any]):
         wall_mass: float = 0.0,
         frame_skip: int = 10,
         patience: int = 10,
+        jitter: float = 0.0,
         rebuild: bool = False,
         render_mode: str | None = None,
     ) -> None:
@@ -144,12 +148,15 @@ class RaceCar(gym.Env[Any, Any]):
         _one_of("render_mode", render_mode, (None, "rgb_array"))
         if not (wall_cost >= 0 and wall_mass >= 0):
             raise ValueError(f"wall_cost is {wall_cost} and wall_mass {wall_mass}; neither can be below 0")
+        if not 0 <= jitter <= MOST_JITTER:
+            raise ValueError(f"jitter is {jitter}; the start line leaves room for 0 to {MOST_JITTER}")
         if patience < 0:
             raise ValueError(f"patience is {patience}; it is a number of decisions, 0 for no end of it")
         if frame_skip < 1:
             raise ValueError(f"frame_skip is {frame_skip}; a decision takes at least one physics step")
         self.goals, self.starts, self.contact = goals, starts, contact
-        self.wall_cost, self.frame_skip, self.rebuild, self.patience = wall_cost, frame_skip, rebuild, patience
+        self.wall_cost, self.frame_skip, self.rebuild = wall_cost, frame_skip, rebuild
+        self.patience, self.jitter = patience, jitter
         self.goal_rule = Within(NEAR, ends=True, cost=contact != "free")
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "render_fps": max(1, round(PHYSICS_HZ / frame_skip))}
@@ -215,7 +222,7 @@ class RaceCar(gym.Env[Any, Any]):
         if goal.shape != (2,) or not on_track(*goal):
             raise ValueError(f"the goal {options['goal']} is no point (x, y) of the track; the finish is {FINISH}")
         x, y = goal.tolist()
-        if self.starts == "line" and apart(START, (x, y)) <= NEAR:
+        if self.starts != "track" and apart(START, (x, y)) <= NEAR:
             raise ValueError(f"the goal {(x, y)} is reached at the start; choose one more than {NEAR:g} m off")
         return x, y
 
@@ -223,7 +230,7 @@ class RaceCar(gym.Env[Any, Any]):
         """A start and a goal, `given` or drawn, out of reach of each other: solved before it begins is no task."""
         while True:
             start, goal = self._draw_start(), given or self._draw_goal()
-            behind = self.starts == "track" and given is None and progress(*goal) < progress(*start[:2])
+            behind = given is None and progress(*goal) < progress(*start[:2])
             if apart(start, goal) > NEAR and not behind:  # the car cannot turn round between the walls
                 return start, goal
 
@@ -237,8 +244,9 @@ class RaceCar(gym.Env[Any, Any]):
         return self._draw_point()
 
     def _draw_start(self) -> Pose:
-        if self.starts == "line":
-            return START
+        if self.starts == "line" or (self.starts == "both" and self.np_random.random() < 0.5):
+            x, y, heading = np.add(START, self.np_random.uniform(-self.jitter, self.jitter, 3)).tolist()
+            return x, y, heading
         x, y = self._draw_point()
         return x, y, heading_at(x, y) + self.np_random.uniform(-WANDER, WANDER)
 

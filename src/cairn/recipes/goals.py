@@ -97,12 +97,12 @@ RECIPES = {
     ),
     "racecar-her": Recipe(
         env="cairn/RaceCar-v0",
-        env_args={"goals": "track"},
-        eval_args={"goals": "finish"},
+        env_args={"goals": "track", "starts": "both", "jitter": 0.1, "wall_cost": 2.0},
+        eval_args={"goals": "finish", "starts": "line"},
         agent=SACConfig(
             hidden=(128, 128),
             lr=constant(7e-4),
-            gamma=0.98,
+            gamma=0.99,
             tau=0.02,
             batch_size=256,
             capacity=300_000,
