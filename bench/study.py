@@ -42,11 +42,13 @@ def _bits(n: int, hindsight: str, *more: str, about: str, episodes: int = 1000) 
 
 
 def bitflip() -> list[Variant]:
-    found = [_bits(n, "future", about="hindsight") for n in (8, 13, 15, 25, 40, 50)]
-    alone = ("--steps", "100000", "--hold", "100")
-    found += [_bits(n, "off", *alone, about="none") for n in (8, 13, 15)]
-    coin = (*alone, "--agent.epsilon", "0.2")
-    return found + [_bits(n, "off", *coin, about="none, ε = 0.2") for n in (8, 13, 15)]
+    found = []
+    for n in (8, 13, 15, 25, 40, 50):
+        every = "1000" if n <= 15 else "2000" if n == 25 else "5000"
+        found.append(_bits(n, "future", "--eval-every", every, about="hindsight"))
+    found += [_bits(n, "off", "--steps", "100000", "--eval-every", "5000", about="none") for n in (8, 13)]
+    found.append(_bits(15, "off", about="none"))  # as many steps as fifty bits are given
+    return [*found, _bits(15, "off", "--steps", "100000", "--agent.epsilon", "0.2", about="none, ε = 0.2")]
 
 
 def her_goals() -> list[Variant]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cairn.agents import DQNConfig, SACConfig
-from cairn.core.schedules import constant
+from cairn.core.schedules import constant, linear
 from cairn.train.recipe import Recipe
 
 _ARM = Recipe(  # what pushing, picking and sliding share
@@ -101,24 +101,24 @@ RECIPES = {
         eval_args={"goals": "finish", "starts": "line"},
         agent=SACConfig(
             hidden=(128, 128),
-            lr=constant(7e-4),
+            lr=linear(7e-4, 3e-5),
             gamma=0.99,
-            tau=0.02,
+            tau=0.01,
             batch_size=256,
-            capacity=300_000,
+            capacity=150_000,
             learning_starts=2_000,
-            updates_per_step=0.5,
+            updates_per_step=1.0,
             normalise=True,
             relative_goals=True,
         ),
         hindsight="future",
-        steps=200_000,
+        steps=150_000,
         envs=4,
         target=0.98,
         metric="success",
-        hold=3,
+        hold=4,
         eval_every=10_000,
-        eval_episodes=20,
+        eval_episodes=40,
         checkpoint_every=50_000,
         about="an S of walls; trained on goals all along it, judged from the start to the finish without a touch",
     ),
