@@ -20,24 +20,26 @@ def ring(capacity, envs, **kw):
 def fill(r, rows, rng, fillers=False):
     """Random rows; returns what was stored as history[env] = list of dicts in order (fillers left out)."""
     history = [[] for _ in range(r.num_envs)]
+    fresh = lambda k: (1000 * np.arange(r.num_envs) + k).astype(np.float32)[:, None]  # noqa: E731
+    obs = fresh(0)
     for k in range(rows):
         valid = rng.random(r.num_envs) > (0.2 if fillers else 0)
         terminated, truncated = rng.random(r.num_envs) < 0.15, rng.random(r.num_envs) < 0.15
         reward = rng.normal(size=r.num_envs).astype(np.float32)
-        obs = (1000 * np.arange(r.num_envs) + k).astype(np.float32)[:, None]
+        after = fresh(k + 0.5)
         action = rng.integers(0, 3, r.num_envs)
-        step = Step(obs + 1, obs + 0.5, reward, terminated & valid, truncated & valid, valid)
-        r.add(obs, action, step)
+        apart = (terminated | truncated | ~valid)[:, None]
+        seen = np.where(apart, fresh(k + 1), after)  # a new episode, or the successor itself
+        r.add(obs, action, Step(seen, after, reward, terminated & valid, truncated & valid, valid))
         for e in range(r.num_envs):
             if valid[e]:
                 history[e].append(
-                    dict(
-                        k=k, obs=obs[e, 0], action=action[e], reward=reward[e], next=obs[e, 0] + 0.5, term=terminated[e]
-                    )
+                    dict(k=k, obs=obs[e, 0], action=action[e], reward=reward[e], next=after[e, 0], term=terminated[e])
                 )
                 history[e][-1]["end"] = bool(terminated[e] or truncated[e])
             elif history[e]:
                 history[e][-1]["end"] = True  # what was open is cut by a lost step
+        obs = seen
     return history
 
 
@@ -76,7 +78,7 @@ def test_every_sample_is_a_true_transition(envs, live, rows, n, fillers, slack, 
     batch = r.gather(cell)
     for b, (k, e) in enumerate(zip(row.tolist(), env.tolist(), strict=True)):
         total, discount, nxt = expected(history, e, k, n, rows - 1)
-        assert batch.obs[b, 0] == 1000 * e + k
+        assert batch.obs[b, 0] == next(row["obs"] for row in history[e] if row["k"] == k)
         np.testing.assert_allclose(batch.reward[b], total, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(batch.discount[b], discount, rtol=1e-5)
         assert batch.next_obs[b, 0] == nxt
@@ -106,6 +108,7 @@ def test_what_a_checkpoint_needs_survives_what_came_after(tmp_path):
     rng = np.random.default_rng(0)
     r = ring(8, 2, n=2, slack=5, folder=tmp_path)
     fill(r, 11, rng)
+    r.cut()  # as before every save: the environments are reset
     saved = r.save()
     r.generator.manual_seed(7)
     before = r.sample(32)

@@ -93,8 +93,8 @@ class Hindsight:
             return self.ring.draw(len(cell)) if len(cell) else cell
         row, env = np.divmod(cell, self.ring.num_envs)
         at = cell % self.ring.total
-        start = self.start_of.take(at)
-        end = np.where(start == self.open.take(env), self.ring.rows, self.end_of.take(at))
+        start = self.start_of.take(at, mode="wrap")
+        end = np.where(start == self.open.take(env, mode="wrap"), self.ring.rows, self.end_of.take(at, mode="wrap"))
         if self.strategy == "final":
             chosen = end.astype(np.int64) - 1
         else:
@@ -108,7 +108,7 @@ class Hindsight:
         walk = self.ring.walk(cell)
         count = len(goal_cell)
         if count:
-            goal = self.ring.cells["next_obs"].take(goal_cell % self.ring.total, 0)[:, self.goal.achieved]
+            goal = self.ring.successors(goal_cell % self.ring.total)[:, self.goal.achieved]
             self._relabel(walk, count, goal)
         return self.ring.transition(walk)
 

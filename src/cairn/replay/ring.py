@@ -34,6 +34,9 @@ class Walk:
 class Ring:
     """The last `capacity` transitions of N environments, in rows of N.
 
+    An observation is stored once: the successor of a row is the observation of the next one. Where an episode ended it
+    lies in `final`, which is filled densely, so that what is not used of it takes up no memory.
+
     Mapped onto files (`folder`), the ring IS the checkpoint's replay: it owns `slack` rows more than it samples from,
     so what was written after a checkpoint never overwrites what that checkpoint needs. A checkpoint stores `rows`.
     """
@@ -51,15 +54,16 @@ class Ring:
         folder: Path | None = None,
     ) -> None:
         self.live = max(capacity // num_envs, 1)  # rows to sample from
-        self.size = self.live + slack  # rows stored
+        self.size = self.live + slack + 1  # rows stored; one more for the newest row's successor
         self.num_envs, self.gamma, self.n = num_envs, gamma, n
         self.generator = generator
-        self.rows = 0  # written since the beginning
+        self.rows = self.finals = 0  # written since the beginning
         lead = (self.size, num_envs)
         self.storage = Storage(
             {
                 "obs": ((*lead, *spec.obs_shape), spec.obs_dtype),
-                "next_obs": ((*lead, *spec.obs_shape), spec.obs_dtype),
+                "final": ((self.size * num_envs, *spec.obs_shape), spec.obs_dtype),
+                "final_at": (lead, "int32"),  # 1 + the place in `final`; 0 where the next row holds the successor
                 "action": ((*lead, *spec.action_shape), spec.action_dtype),
                 "reward": (lead, "float32"),
                 "terminated": (lead, "bool"),
@@ -72,17 +76,18 @@ class Ring:
         self.has_fillers = False
         # the same memory as [size · N, ...], indexed by cell
         self.total = self.size * num_envs
-        self.cells = {k: v.reshape(self.total, *v.shape[2:]) for k, v in self.arrays.items()}
+        self.final = self.arrays["final"]
+        self.cells = {k: v.reshape(self.total, *v.shape[2:]) for k, v in self.arrays.items() if k != "final"}
 
     def __len__(self) -> int:
         return min(self.rows, self.live) * self.num_envs
 
     def add(self, obs: Array, action: Array, step: Step) -> None:
-        """Store one step of every environment."""
+        """Store one step of every environment. `obs` is the last step's `obs`, as the loops have it."""
         at = self.rows % self.size
         row = {
             "obs": obs,
-            "next_obs": step.next_obs,
+            "final_at": 0,
             "action": action,
             "reward": step.reward,
             "terminated": step.terminated,
@@ -91,6 +96,10 @@ class Ring:
         }
         for name, value in row.items():
             self.arrays[name][at] = value
+        self.arrays["obs"][(at + 1) % self.size] = step.next_obs
+        ended = step.terminated | step.truncated
+        if ended.any():
+            self._keep_successors(at, ended)
         if not step.valid.all():
             self.has_fillers = True
             if self.rows > 0:  # whatever was open before a lost step was cut there
@@ -100,7 +109,25 @@ class Ring:
     def cut(self) -> None:
         """The environments are about to be reset: what is open ends here, bootstrapping from its successor."""
         if self.rows > 0:
-            self.arrays["truncated"][(self.rows - 1) % self.size] |= True
+            at = (self.rows - 1) % self.size
+            self.arrays["truncated"][at] = True
+            self._keep_successors(at, self.arrays["final_at"][at] == 0)
+
+    def _keep_successors(self, at: int, which: Array) -> None:
+        """The next row will hold the first observation of another episode: keep what lies there now."""
+        found = self.arrays["obs"][(at + 1) % self.size][which]
+        places = (self.finals + np.arange(len(found))) % self.total
+        self.final[places] = found
+        self.arrays["final_at"][at, which] = places + 1
+        self.finals += len(found)
+
+    def successors(self, at: Array) -> Array:
+        """next_obs of stored cells (modulo the ring), a copy."""
+        out = self.cells["obs"].take(at + self.num_envs, 0, mode="wrap")
+        place = self.cells["final_at"].take(at, mode="wrap")
+        ended = place.nonzero()
+        out[ended] = self.final.take(place[ended] - 1, 0)
+        return out
 
     @property
     def first(self) -> int:
@@ -136,11 +163,11 @@ class Ring:
             newest = rows >= (self.rows - 1) * self.num_envs
             stops = cells["terminated"].take(at) | cells["truncated"].take(at) | newest
         return Walk(
-            obs=cells["obs"].take(start, 0),
-            action=cells["action"].take(start, 0),
-            next_obs=cells["next_obs"].take(at, 0),
-            reward=cells["reward"].take(at),
-            terminated=cells["terminated"].take(at),
+            obs=cells["obs"].take(start, 0, mode="wrap"),  # the mode that neither checks nor buffers
+            action=cells["action"].take(start, 0, mode="wrap"),
+            next_obs=self.successors(at),
+            reward=cells["reward"].take(at, mode="wrap"),
+            terminated=cells["terminated"].take(at, mode="wrap"),
             stops=stops,
         )
 
@@ -159,12 +186,13 @@ class Ring:
     def save(self) -> dict[str, int]:
         """What a checkpoint must remember of us, once the mapped files are on disk."""
         self.storage.sync()
-        return {"rows": self.rows, "size": self.size, "has_fillers": int(self.has_fillers)}
+        kept = {"rows": self.rows, "finals": self.finals, "size": self.size}
+        return {**kept, "has_fillers": int(self.has_fillers)}
 
     def load(self, saved: dict[str, int]) -> None:
         if saved["size"] != self.size:
             raise CairnError(f"the replay files hold {saved['size']} rows where this run needs {self.size}.")
         if not self.storage.found:
             raise CairnError("the replay files of this run are missing or cut short.")
-        self.rows = saved["rows"]
+        self.rows, self.finals = saved["rows"], saved["finals"]
         self.has_fillers = bool(saved["has_fillers"])
