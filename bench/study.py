@@ -14,12 +14,16 @@ import argparse
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from cairn.recipes import RECIPES, find
+from cairn.train.plain import to_plain
 
 ROOT = Path(__file__).parent.parent
 STUDIES = ROOT / "results" / "studies"
@@ -69,8 +73,6 @@ def racecar() -> list[Variant]:
         task = ("--env-args", json.dumps({**RECIPES["racecar-her"].env_args, **args}))
         return Variant(name, "racecar-her", (*task, *options), "causes")
 
-    from cairn.recipes import RECIPES
-
     slow = ("--time-limit", "1500", "--steps", "400000")
     return [
         car("as mended"),
@@ -94,13 +96,19 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
     folder = ROOT / "runs" / "study" / study / f"{slug}-s{seed}"
     env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     cairn = [sys.executable, "-m", "cairn"]
-    done = folder / "score.json"
+    done, made_of = folder / "score.json", folder / "variant.json"
+    wanted = {"options": list(variant.options), "episodes": variant.episodes, "recipe": to_plain(find(variant.recipe))}
+    if folder.exists() and (not made_of.exists() or json.loads(made_of.read_text()) != wanted):
+        shutil.rmtree(folder)  # of another variant, or of the recipe as it was
     if not done.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        made_of.write_text(json.dumps(wanted))
         command = [*cairn, "train", variant.recipe, "--seed", str(seed), *variant.options, "--out", str(folder)]
         if (folder / "config.json").exists():
             command = [*cairn, "train", variant.recipe, "--resume", "--out", str(folder)]
         subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
-        evaluate = [*cairn, "eval", str(folder), "--episodes", str(variant.episodes), "--json"]
+        newest = sorted((folder / "checkpoints").iterdir())[-1]  # where it ended, not its best moment
+        evaluate = [*cairn, "eval", str(newest), "--episodes", str(variant.episodes), "--json"]
         done.write_text(subprocess.run(evaluate, check=True, env=env, capture_output=True, text=True).stdout)
     score = json.loads(done.read_text())
     with open(folder / "metrics.csv") as file:

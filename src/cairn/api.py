@@ -74,6 +74,7 @@ class Model:
             env=self.task.id,
             time_limit=self.task.time_limit,
             env_args=self.task.args,
+            time_feature=self.task.time_feature,
             agent=self.config,
             steps=steps,
             envs=self.envs,
@@ -127,6 +128,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "cpu") -> Self:
+        """A saved policy and the task it is judged on; to train a recipe's further, resume its run instead."""
         saved = load_policy(Path(path), device=device)
         kind = agent_name(saved.agent.cfg)
         if kind != cls.kind:

@@ -150,12 +150,13 @@ def command_watch(args: list[str]) -> int:
     prepare_headless()
     options = validated(parse(WatchArgs, args, prog="cairn watch"))
     saved = load_policy(options.path)
-    returns = record(
+    played = record(
         as_policy(saved.agent), saved.task.for_scoring(), options.out, episodes=options.episodes, seed=options.seed
     )
-    print(
-        f"{options.out}: {len(returns)} episodes of {saved.task.id}, returns {', '.join(f'{r:.1f}' for r in returns)}."
-    )
+    returns = ", ".join(f"{e.total:.1f}" for e in played)
+    told = [e.success for e in played if e.success is not None]
+    verdict = f", {sum(told)} of {len(told)} succeeded" if told else ""
+    print(f"{options.out}: {len(played)} episodes of {saved.task.id}, returns {returns}{verdict}.")
     return 0
 
 

@@ -2,15 +2,21 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+import cairn
 import tests.envs.toys  # noqa: F401  registers the toys
 from cairn.agents import DQNConfig, PPOConfig, SACConfig, TD3Config
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
 from cairn.core.types import Discrete, GoalSpec, Spec, Transition
+from cairn.envs.make import Task
 from cairn.nets.encoder import Encoder
+from cairn.report.video import record
+from cairn.train.checkpoint import load_policy
+from cairn.train.evaluate import as_policy
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
 
@@ -26,7 +32,7 @@ BITS = Recipe(
     eval_episodes=40,
     metric="success",
 )
-REACH = replace(BITS, env="goaltoy/Plane-v0", env_args={}, steps=2500, eval_every=2500, envs=2)
+REACH = replace(BITS, env="goaltoy/Plane-v0", env_args={}, steps=4000, eval_every=4000, envs=2)
 AGENTS = {
     "sac": SACConfig(**COMMON, tau=0.02, normalise=True),
     "td3": TD3Config(**COMMON, tau=0.02, noise=0.3, relative_goals=True),
@@ -40,8 +46,30 @@ def test_dqn_flips_twelve_bits_with_hindsight_and_not_without():
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_continuous_agents_reach_with_hindsight(name):
-    assert train(replace(REACH, agent=AGENTS[name])).score.success >= 0.9
+def test_continuous_agents_reach_with_hindsight_and_not_without(name):
+    recipe = replace(REACH, agent=AGENTS[name])
+    assert train(recipe).score.success >= 0.9
+    assert train(replace(recipe, hindsight="off")).score.success <= 0.5
+
+
+def test_a_policy_is_judged_saved_and_filmed_on_the_judged_task(tmp_path):
+    recipe = replace(REACH, agent=AGENTS["sac"], steps=400, eval_every=400, eval_args={"near": 9.0}, time_feature=True)
+    outcome = train(recipe, tmp_path / "run")
+    assert outcome.score.success == 1.0  # anything is within 9
+    saved = load_policy(tmp_path / "run")
+    assert saved.task.args == {"near": 9.0} and saved.task.time_feature
+    played = record(as_policy(saved.agent), saved.task, tmp_path / "film.mp4", episodes=2)
+    assert [e.success for e in played] == [True, True] and (tmp_path / "film.mp4").stat().st_size > 0
+    with np.load(tmp_path / "run" / "evaluations.npz") as file:
+        assert file["successes"].shape == (1, 40) and file["successes"].all()
+
+
+def test_from_python_with_hindsight_and_the_time_feature():
+    task = Task("goaltoy/Plane-v0", time_feature=True)
+    model = cairn.SAC(task, hidden=(8,), learning_starts=20).learn(80, hindsight="future")
+    assert model.spec.obs_shape == (7,)
+    with pytest.raises(CairnError, match="made for another task"):
+        cairn.SAC("goaltoy/Plane-v0", hidden=(8,)).learn(80, time_feature=True)
 
 
 def test_hindsight_needs_a_replay():

@@ -1,7 +1,8 @@
 """A task's rule is found, and refused with an example where it is wrong."""
 
-import importlib.metadata
+import importlib.util
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -25,6 +26,10 @@ def test_compute_reward_is_a_rule_for_any_number_of_pairs():
     np.testing.assert_array_equal(rule.terminated(achieved, np.full((3, 1), 4.0)), [[0, 0, 0], [0, 1, 0]])
 
 
+def test_a_reward_of_rows_alone_will_do():
+    assert isinstance(goal_rule(Task("goaltoy/Rows-v0")), ComputeReward)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -32,6 +37,8 @@ def test_compute_reward_is_a_rule_for_any_number_of_pairs():
         ("RaisesOnMany", "not vectorised: given 120 pairs it raised ValueError"),
         ("PaysOtherwise", "the step paid -0.5 and the rule -1"),
         ("EndsOtherwise", "the rule ends the episode and the step did not"),
+        ("NeverSaysItEnds", "ends where its goal is reached, and its rule does not say so"),
+        ("FourKeys", "and nothing else"),
         ("Silent", "neither a goal_rule nor a compute_reward"),
     ],
 )
@@ -70,10 +77,9 @@ def test_a_mujoco_that_breaks_the_robots_is_named(monkeypatch, mujoco, fails):
     assert broken.known_fault("HalfCheetah-v5") is None
 
 
-def test_the_fault_is_looked_for_in_what_is_installed():
-    pytest.importorskip("gymnasium_robotics")
-    assert broken._version("mujoco") >= (3,) and broken._version("no-such-package") == (0,)
-    assert importlib.metadata.version("mujoco").startswith("3.")
+def test_a_task_of_ones_own_may_be_called_fetch():
+    gym.register("FetchMail-v0", "gymnasium.envs.classic_control:CartPoleEnv")
+    Task("FetchMail-v0")().close()
 
 
 def test_pybullet_absent_gets_the_install_command(monkeypatch):

@@ -34,13 +34,37 @@ class Line(gym.Env):
         return self.obs(), float(reached) - 1, reached, False, {"is_success": reached}
 
 
-class Plane(Line):
-    """The same with a continuous stride in the plane of one dimension."""
+class Plane(gym.Env):
+    """Strides of at most 1 in the plane, to a point 4 to 6 away in any direction; reaching it ends the episode."""
 
-    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    goal_rule = Within(0.7, ends=True)
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    observation_space = gym.spaces.Dict(
+        {k: gym.spaces.Box(-20, 20, (2,), np.float64) for k in ("observation", "achieved_goal", "desired_goal")}
+    )
 
-    def move(self, action):
-        return float(action[0])
+    def obs(self):
+        return {"observation": self.at.copy(), "achieved_goal": self.at.copy(), "desired_goal": self.goal.copy()}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        angle, far = self.np_random.uniform((0, 4), (2 * np.pi, 6))
+        self.at, self.goal = np.zeros(2), far * np.array([np.cos(angle), np.sin(angle)])
+        return self.obs(), {}
+
+    def step(self, action):
+        self.at = self.at + action
+        reached = bool(self.goal_rule.reached(self.at, self.goal))
+        return self.obs(), float(reached) - 1, reached, False, {"is_success": reached}
+
+    def render(self):
+        return np.zeros((16, 16, 3), np.uint8)
+
+    metadata = {"render_modes": ["rgb_array"]}
+    render_mode = None
+
+    def __init__(self, render_mode=None, near=0.7):
+        self.render_mode, self.goal_rule = render_mode, Within(near, ends=True)
 
 
 class Robotic(Line):
@@ -80,5 +104,33 @@ class Silent(Line):
     goal_rule = None
 
 
-for cls in (Line, Plane, Robotic, OneAtATime, RaisesOnMany, PaysOtherwise, EndsOtherwise, Silent):
+class NeverSaysItEnds(Robotic):
+    """Goals so near that random play meets them, and no word that reaching ends the episode."""
+
+    @property
+    def compute_terminated(self):
+        raise AttributeError  # as where there is none
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.goal = 1.0
+        return self.obs(), {}
+
+
+class Rows(Robotic):
+    """Takes [pairs, goal] and nothing else."""
+
+    def compute_reward(self, achieved, desired, info):
+        return -(np.abs(achieved - desired).sum(axis=1) > 0.5).astype(np.float32)
+
+
+class FourKeys(Line):
+    observation_space = gym.spaces.Dict({**Line.observation_space.spaces, "more": gym.spaces.Box(0, 1, (1,))})
+
+    def obs(self):
+        return {**super().obs(), "more": np.zeros(1, np.float32)}
+
+
+TOYS = (Line, Plane, Robotic, Rows, FourKeys, OneAtATime, RaisesOnMany, PaysOtherwise, EndsOtherwise, Silent)
+for cls in (*TOYS, NeverSaysItEnds):
     gym.register(f"goaltoy/{cls.__name__}-v0", cls, max_episode_steps=12)

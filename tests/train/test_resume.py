@@ -189,9 +189,26 @@ def test_missing_replay_files_are_noticed(tmp_path, capsys):
     plan = replace(recipe("dqn"), steps=1000)
     train(plan, tmp_path)
     shutil.rmtree(tmp_path / "replay")
-    with pytest.raises(CairnError, match="none of the checkpoints"):
-        train(plan, tmp_path, resume=True)
-    assert "replay files of this run are missing" in capsys.readouterr().err
+    for _ in range(2):  # nothing was made in their place
+        with pytest.raises(CairnError, match="none of the checkpoints"):
+            train(plan, tmp_path, resume=True)
+        assert "replay files of this run are missing" in capsys.readouterr().err
+
+
+def test_missing_episode_files_are_noticed(tmp_path, capsys):
+    plan = replace(recipe("dqn-her"), steps=1000)
+    train(plan, tmp_path)
+    (tmp_path / "replay" / "episode_end.bin").unlink()
+    for _ in range(2):
+        with pytest.raises(CairnError, match="none of the checkpoints"):
+            train(plan, tmp_path, resume=True)
+        assert "episode_end.bin" in capsys.readouterr().err
+
+
+def test_workers_train_hindsight_to_the_same_weights(tmp_path):
+    for vector in ("sync", "async"):
+        train(replace(recipe("dqn-her", vector), steps=1000), tmp_path / vector)
+    assert_same_run(tmp_path / "sync", tmp_path / "async")
 
 
 def test_a_run_can_be_lengthened(tmp_path):

@@ -15,7 +15,8 @@ from cairn.core.types import Array
 class BitFlip(gym.Env[Any, Any]):
     """Action i flips bit i; -1 a step until the bits are those desired; at most n steps.
 
-    Random play meets the goal once in 2ⁿ states, so from n ≈ 15 on nothing is learned without hindsight.
+    Random play meets the goal once in 2ⁿ states, so from n ≈ 15 on nothing is learned without hindsight. The limit is
+    the task's own: `--time-limit` can shorten it, not lift it.
     """
 
     goal_rule = Within(0.5, ends=True)  # bits differ by 1 or not at all

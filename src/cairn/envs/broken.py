@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-_FETCH = re.compile(r"(Fetch\w+)-v([0-3])")
+_FETCH = re.compile(r"(Fetch(?:Reach|Push|Slide|PickAndPlace)(?:Dense)?)-v([0-3])$")
 _ROBOTICS = re.compile(r"Fetch|Hand|Adroit|PointMaze|AntMaze|FrankaKitchen")
 
 

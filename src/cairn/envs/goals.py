@@ -46,26 +46,39 @@ class ComputeReward:
 def goal_rule(task: Task) -> GoalRule:
     """The rule a task declares as `goal_rule`, else its `compute_reward`; CairnError where it is wrong."""
     env = task()
-    goals = isinstance(env.observation_space, gym.spaces.Dict) and "desired_goal" in env.observation_space.spaces
-    if not goals:
+    try:
+        return _found(env, task.id)
+    except BaseException:
         env.close()
+        raise
+
+
+def _found(env: gym.Env[Any, Any], name: str) -> GoalRule:
+    if not _has_goals(env.observation_space):
         raise CairnError(
-            f"hindsight needs a task with goals, and {task.id} has none: its observations should be a Dict of"
-            " observation, achieved_goal and desired_goal. Leave --hindsight off."
+            f"hindsight needs a task with goals, and {name} has none: its observations must be a Dict of observation,"
+            " achieved_goal and desired_goal, the last two alike, and nothing else. Leave --hindsight off."
         )
     bare: Any = env.unwrapped
     declared: GoalRule | None = getattr(bare, "goal_rule", None)
-    if declared is None and task.id.startswith("Fetch") and getattr(bare, "reward_type", "") == "sparse":
+    if declared is None and name.startswith("Fetch") and getattr(bare, "reward_type", "") == "sparse":
         declared = Within(float(bare.distance_threshold))
     if declared is None and not hasattr(bare, "compute_reward"):
-        raise CairnError(f"{task.id} tells neither a goal_rule nor a compute_reward, so hindsight cannot reward it.")
+        raise CairnError(f"{name} tells neither a goal_rule nor a compute_reward, so hindsight cannot reward it.")
     rule = ComputeReward(bare) if declared is None else declared
     pairs = _play(env)
-    _check_vectorised(rule, pairs, task.id)
-    _check_agreement(rule, pairs, task.id)
+    _check_vectorised(rule, pairs, name)
+    _check_agreement(rule, pairs, name)
     if declared is not None:
         env.close()
     return rule
+
+
+def _has_goals(space: gym.Space[Any]) -> bool:
+    """As `vector` lays goal tasks out."""
+    if not isinstance(space, gym.spaces.Dict) or set(space.spaces) != {"observation", "achieved_goal", "desired_goal"}:
+        return False
+    return gym.spaces.flatdim(space["achieved_goal"]) == gym.spaces.flatdim(space["desired_goal"])
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ def _check_vectorised(rule: GoalRule, pairs: Pairs, name: str) -> None:
     for what in ("reward", "terminated"):
         ask = getattr(rule, what)
         word = f"compute_{what}" if isinstance(rule, ComputeReward) else f"goal_rule.{what}"
-        remedy = f"it must take arrays of shape [pairs, {achieved.shape[1]}] and answer with [pairs]"
+        remedy = f"it must take arrays of shape [pairs, {achieved.shape[1]}], goals flat, and answer with [pairs]"
         try:
             together = np.asarray(ask(achieved, desired))
         except Exception as error:
@@ -111,7 +124,7 @@ def _check_vectorised(rule: GoalRule, pairs: Pairs, name: str) -> None:
                 f" {together.shape}; {remedy}."
             )
         for i in range(len(achieved)):
-            alone = float(np.asarray(ask(achieved[i], desired[i])))
+            alone = float(np.asarray(ask(achieved[i : i + 1], desired[i : i + 1]))[0])
             if not np.isclose(alone, float(together[i]), atol=1e-5):
                 raise CairnError(
                     f"{word} of {name} is not vectorised: for achieved {_show(achieved[i])} and desired"
@@ -133,6 +146,12 @@ def _check_agreement(rule: GoalRule, pairs: Pairs, name: str) -> None:
             raise CairnError(
                 f"the termination of {name} is not what its rule says: {where} the rule ends the episode and"
                 " the step did not."
+            )
+        reached = np.isclose(reward[i], rule.reward(pairs.achieved[i : i + 1], pairs.achieved[i : i + 1])[0])
+        if pairs.terminated[i] and not terminated[i] and reached:
+            raise CairnError(
+                f"{name} ends where its goal is reached, and its rule does not say so ({where}): give it a"
+                " compute_terminated, or a goal_rule that ends."
             )
 
 

@@ -6,8 +6,10 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import os
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,15 +41,28 @@ _EXTRAS = {
 
 
 def _import_quietly(package: str) -> None:
-    """Import a family so that it registers its tasks; some print advice about tasks that were not asked for."""
+    """Import a family so that it registers its tasks; some greet, or advise about tasks that were not asked for."""
     if package not in sys.modules:
-        with (
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-            warnings.catch_warnings(),
-        ):
+        with _silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module(package)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing reaches the terminal, not from Python and not from C."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        kept = [os.dup(n) for n in (1, 2)]
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            for n in (1, 2):
+                os.dup2(nowhere, n)
+            yield
+        finally:
+            for n, old in zip((1, 2), kept, strict=True):
+                os.dup2(old, n)
+                os.close(old)
+            os.close(nowhere)
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,8 @@ class Task:
             raise CairnError(f"the arguments of an environment are names and values, not {self.args!r}.")
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
         for prefix, package, extra in _PLUGINS:
-            if self.id.startswith(prefix):
+            ours = prefix.startswith("cairn/")  # registered, whether or not it can be made
+            if self.id.startswith(prefix) and (ours or self.id not in gym.registry):
                 if importlib.util.find_spec(package) is None:
                     raise CairnError(f"environment {self.id} needs an extra: pip install 'cairn-rl[{extra}]'.")
                 _import_quietly(package)

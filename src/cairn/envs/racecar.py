@@ -118,7 +118,7 @@ class RaceCar(gym.Env[Any, Any]):
     starts: "line" is the start of the race; "track" any point of the track, at rest, facing along it; "both" tosses a
         coin. Drawn goals lie ahead.
     jitter: how far, in metres and radians, a start on the line may lie off it; 0 makes every such start the same.
-    contact: "cost" takes `wall_cost`; "ends" ends the episode there and then with -1; "free" does neither. There is no
+    contact: "cost" takes `wall_cost`; "ends" ends the episode there and then; "free" does neither. There is no
         reverse gear: a car that stands with its nose to a wall stays there.
     patience: after so many decisions at rest against a wall the episode is truncated, not terminated: there is nothing
         more to see, and since a truncation is bootstrapped, ending there pays no better than staying. 0 goes on.
@@ -193,7 +193,7 @@ class RaceCar(gym.Env[Any, Any]):
         if touching and self.contact == "cost":
             reward -= self.wall_cost
         elif touching and self.contact == "ends":
-            reward, terminated = -1.0, True
+            terminated = True
         resting = touching and math.hypot(*obs["observation"][2:4]) < REST_SPEED
         self.stood = self.stood + 1 if resting else 0
         truncated = 0 < self.patience <= self.stood and not terminated

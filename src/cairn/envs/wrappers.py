@@ -46,7 +46,7 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def _longer(space: spaces.Space[Any]) -> spaces.Box:
-    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-        raise CairnError(f"time_feature can only be added to a flat observation, not to {space}.")
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
+        raise CairnError(f"time_feature can only be added to a flat observation of floats, not to {space}.")
     kind: Any = space.dtype
     return spaces.Box(np.append(space.low, kind.type(0)), np.append(space.high, kind.type(1)), dtype=kind.type)

@@ -6,7 +6,7 @@ A share k/(k+1) of every batch gets a new goal, drawn at sampling time from what
     episode  anywhere in the same episode                     random   anywhere in the buffer
 
 and its rewards and terminations are computed anew by the task's rule. Nothing is copied when a step is stored, no
-buffer is scanned and no environment is asked: a batch costs what its size costs, however large the ring.
+buffer is scanned and no environment is stepped: a batch costs what its size costs, however large the ring.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Generator
 
-from cairn.core.errors import CairnError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, GoalSpec, Step, Transition
 from cairn.replay.ring import Ring, Walk
@@ -117,7 +116,8 @@ class Hindsight:
         rule = self.rule
         reward, terminated = walk.reward[:, :count], walk.terminated[:, :count]  # of the walk itself
         achieved = walk.next_obs[:, :count, self.goal.achieved]
-        before = walk.obs[:count, self.goal.desired]
+        desired = self.goal.desired
+        before = np.concatenate([walk.obs[None, :count, desired], walk.next_obs[:-1, :count, desired]])  # of each step
         cost = reward - rule.reward(achieved, before) if rule.cost else np.float32(0)
         died = terminated & ~rule.terminated(achieved, before) if terminated.any() else False
         reward[:] = rule.reward(achieved, goal) + cost
@@ -132,6 +132,5 @@ class Hindsight:
 
     def load(self, saved: dict[str, int]) -> None:
         self.ring.load(saved)
-        if not self.storage.found:
-            raise CairnError("the replay's episode files are missing or cut short.")
+        self.storage.must_be_found()
         self.open[:] = self.ring.rows

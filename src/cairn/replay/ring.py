@@ -14,6 +14,8 @@ from cairn.core.returns import n_step
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.storage import Storage
 
+MOST_REDRAWS = 1000
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -35,7 +37,7 @@ class Ring:
     """The last `capacity` transitions of N environments, in rows of N.
 
     An observation is stored once: the successor of a row is the observation of the next one. Where an episode ended it
-    lies in `final`, which is filled densely, so that what is not used of it takes up no memory.
+    lies in `final`, which is filled densely: what was never written of it takes up no memory.
 
     Mapped onto files (`folder`), the ring IS the checkpoint's replay: it owns `slack` rows more than it samples from,
     so what was written after a checkpoint never overwrites what that checkpoint needs. A checkpoint stores `rows`.
@@ -140,8 +142,13 @@ class Ring:
         cell: Array = torch.randint(low, high, (batch,), generator=self.generator).numpy()
         if self.has_fillers:
             bad = ~self.cells["valid"].take(cell % self.total)
-            if bad.any():
-                cell[bad] = self.draw(int(bad.sum()))
+            for _ in range(MOST_REDRAWS):
+                if not bad.any():
+                    break
+                cell[bad] = torch.randint(low, high, (int(bad.sum()),), generator=self.generator).numpy()
+                bad = ~self.cells["valid"].take(cell % self.total)
+            else:
+                raise CairnError("the replay holds next to no valid transition; its environments keep failing.")
         return cell
 
     def sample(self, batch: int) -> Transition:
@@ -192,7 +199,6 @@ class Ring:
     def load(self, saved: dict[str, int]) -> None:
         if saved["size"] != self.size:
             raise CairnError(f"the replay files hold {saved['size']} rows where this run needs {self.size}.")
-        if not self.storage.found:
-            raise CairnError("the replay files of this run are missing or cut short.")
+        self.storage.must_be_found()
         self.rows, self.finals = saved["rows"], saved["finals"]
         self.has_fillers = bool(saved["has_fillers"])

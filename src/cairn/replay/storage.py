@@ -18,7 +18,7 @@ class Storage:
 
     def __init__(self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None) -> None:
         self.maps: list[mmap.mmap] = []
-        self.found = folder is not None  # every file was there already, whole
+        self.missing: list[Path] = []  # files that were not there, or not whole, and were made now
         self.arrays: dict[str, Array] = {}
         for name, (shape, dtype) in fields.items():
             if folder is None:
@@ -29,7 +29,8 @@ class Storage:
 
     def _map(self, path: Path, shape: tuple[int, ...], dtype: str) -> Array:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        self.found &= path.exists() and path.stat().st_size == size
+        if not path.exists() or path.stat().st_size != size:
+            self.missing.append(path)
         with open(path, "r+b" if path.exists() else "w+b") as file:
             try:
                 # Reserve every block now: writing a mapped hole on a full disk would kill the process.
@@ -44,6 +45,14 @@ class Storage:
             mapped = mmap.mmap(file.fileno(), size)
         self.maps.append(mapped)
         return np.frombuffer(mapped, dtype).reshape(shape)
+
+    def must_be_found(self) -> None:
+        """CairnError where a file was missing; what was made in its place goes, or a second try would believe it."""
+        if self.missing:
+            for path in self.missing:
+                path.unlink(missing_ok=True)
+            names = ", ".join(path.name for path in self.missing)
+            raise CairnError(f"the replay files of this run are missing or cut short ({names}).")
 
     def sync(self) -> None:
         for mapped in self.maps:

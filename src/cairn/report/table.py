@@ -42,11 +42,14 @@ def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
     if name not in RECIPES:
         raise CairnError("only a policy trained by a recipe can be recorded; this one names none.")
     recipe = RECIPES[name]
+    if saved.task != recipe.judged_task:
+        raise CairnError(f"this policy was trained on another task than {name}'s, so it is no result of that recipe.")
     figure = score.success if recipe.metric == "success" else score.mean
     body = {
         "recipe": name,
         "seed": saved.about["seed"],
         "env": saved.task.id,
+        "env_args": saved.task.args,
         "agent": agent_name(saved.agent.cfg),
         "metric": recipe.metric,
         "target": recipe.target,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from cairn.core.errors import CairnError
-from cairn.core.types import Array
+from cairn.core.types import Array, Episode
 from cairn.envs.make import Task
 from cairn.train.evaluate import Policy
-from cairn.vector.base import spec_of
+from cairn.vector.base import spec_of, success_of
 
 KINDS = (".mp4", ".mkv", ".mov", ".avi")
 
@@ -27,8 +27,8 @@ def prepare_headless() -> None:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
-def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[float]:
-    """Play `episodes` from fresh seeds, write every frame to `out`, return each episode's return."""
+def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
+    """Play `episodes` from fresh seeds, write every frame to `out`, and return how each went."""
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
     if out.suffix.lower() not in KINDS:
@@ -38,23 +38,24 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     env = replace(task, render_mode="rgb_array")()
     spec, layout = spec_of(env.observation_space, env.action_space)
     rate = int(env.metadata.get("render_fps") or 30)
-    returns: list[float] = []
+    played: list[Episode] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
         with writer as video:
             for k in range(episodes):
                 obs, _ = env.reset(seed=seed + k)
-                total, ended = 0.0, False
+                total, length, ended = 0.0, 0, False
                 while not ended:
                     video.append_data(_frame(env.render()))
                     row = np.asarray(layout(obs), spec.obs_dtype)[None]
                     action = spec.action.to_env(policy(row))[0]
-                    obs, reward, terminated, truncated, _ = env.step(action.item() if action.ndim == 0 else action)
-                    total += float(reward)
+                    obs, reward, terminated, truncated, info = env.step(action.item() if action.ndim == 0 else action)
+                    total, length = total + float(reward), length + 1
                     ended = bool(terminated or truncated)
                 video.append_data(_frame(env.render()))
-                returns.append(total)
+                told = success_of(info)
+                played.append(Episode(0, total, length, None if told < 0 else bool(told)))
     except OSError as error:
         raise CairnError(f"{out} could not be written as a video ({error}); name a file such as video.mp4.") from error
     except ImportError as error:
@@ -68,7 +69,7 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
         raise
     finally:
         env.close()
-    return returns
+    return played
 
 
 def _frame(image: object) -> Array:

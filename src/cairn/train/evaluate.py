@@ -32,11 +32,11 @@ class Score:
     @staticmethod
     def of(episodes: Sequence[Episode]) -> Score:
         totals = [e.total for e in episodes]
-        told = [e.success for e in episodes if e.success is not None]
+        told = any(e.success is not None for e in episodes)  # then silence is a failure
         return Score(
             mean=float(np.mean(totals)),
             std=float(np.std(totals)),
-            success=float(np.mean(told)) if told else None,
+            success=float(np.mean([bool(e.success) for e in episodes])) if told else None,
             episodes=len(episodes),
             steps=sum(e.length for e in episodes),
             returns=tuple(totals),

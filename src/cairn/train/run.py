@@ -93,6 +93,7 @@ class Run:
     def _restore(self, saved: Mapping[str, Any], replay: Replay | None) -> None:
         self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
         self.marks = dict(saved["marks"])
+        self.recent.clear()
         self.recent.extend((r, n, s) for r, n, s in saved["recent"])
         self.best = float("-inf") if saved["best"] is None else saved["best"]
         self.held, self.earlier, self.earlier_restarts = saved["held"], saved["seconds"], saved["restarts"]
@@ -196,9 +197,8 @@ class Run:
     def _headline(self) -> str:
         if not self.recent:
             return "no episode yet"
-        told = [s for _, _, s in self.recent if s is not None]
-        if self.recipe.metric == "success" and told:
-            return f"success {sum(told) / len(told):.0%}"
+        if self.recipe.metric == "success" and any(s is not None for _, _, s in self.recent):
+            return f"success {sum(bool(s) for _, _, s in self.recent) / len(self.recent):.0%}"
         return f"return {sum(r for r, _, _ in self.recent) / len(self.recent):.1f}"
 
     def _write_metrics(self) -> None:
@@ -208,9 +208,8 @@ class Run:
             returns, lengths, told = zip(*self.recent, strict=True)
             values["rollout/ep_rew_mean"] = sum(returns) / len(returns)
             values["rollout/ep_len_mean"] = sum(lengths) / len(lengths)
-            known = [s for s in told if s is not None]
-            if known:
-                values["rollout/success_rate"] = sum(known) / len(known)
+            if any(s is not None for s in told):
+                values["rollout/success_rate"] = sum(bool(s) for s in told) / len(told)
         values["time/fps"] = self.step / max(self.seconds, 1e-9)
         values["time/env_restarts"] = float(self.restarts)
         if self.logs is not None:

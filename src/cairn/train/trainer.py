@@ -59,6 +59,8 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
     try:
         if agent is None:
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
+        if agent.spec != envs.spec:
+            raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
         run = Run(recipe, folder, scorer)
         replay = _replay(recipe, envs, folder) if hasattr(recipe.agent, "capacity") else None
         run.resume(agent, replay) if resume else run.start()
@@ -122,6 +124,7 @@ def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Replay:
         slack=0 if folder is None else 2 * (recipe.checkpoint_every // recipe.envs + 1),
         folder=folder,
     )
-    if recipe.hindsight == "off" or rule is None or envs.spec.goal is None:
+    if recipe.hindsight == "off" or rule is None:
         return ring
+    assert envs.spec.goal is not None  # as the rule's finder has seen
     return Hindsight(ring, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)

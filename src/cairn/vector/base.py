@@ -88,8 +88,9 @@ def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[
         return Spec(tuple(observation.shape), dtype, act), lambda obs: obs
     if isinstance(observation, spaces.Dict) and set(observation.keys()) == set(GOAL_KEYS):
         widths = {k: spaces.flatdim(observation[k]) for k in GOAL_KEYS}
-        goal = GoalSpec(widths["observation"], widths["achieved_goal"])
-        return Spec((sum(widths.values()),), "float32", act, goal), _flatten_goal
+        if widths["achieved_goal"] == widths["desired_goal"]:
+            goal = GoalSpec(widths["observation"], widths["achieved_goal"])
+            return Spec((sum(widths.values()),), "float32", act, goal), _flatten_goal
     try:
         width = spaces.flatdim(observation)
     except (NotImplementedError, ValueError):
