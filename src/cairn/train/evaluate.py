@@ -45,7 +45,7 @@ class Score:
         )
 
     def __str__(self) -> str:
-        told = "" if self.success is None else f", success {self.success:.0%}"
+        told = "" if self.success is None else f", success {100 * self.success:.4g} %"
         return f"{self.mean:.1f} ± {self.std:.1f}{told} over {self.episodes} episodes"
 
 
