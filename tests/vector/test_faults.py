@@ -1,5 +1,9 @@
 """Environments that raise, hang, die or return NaN: named, and in workers replaced and counted."""
 
+import signal
+import subprocess
+import sys
+import time
 from functools import partial
 
 import numpy as np
@@ -109,3 +113,23 @@ def test_a_task_that_cannot_be_made_in_a_worker_says_why():
             envs.reset([1, 2])
     finally:
         envs.close()
+
+
+def test_a_process_that_was_stopped_is_not_a_hang(tmp_path):
+    """Ctrl-Z for longer than the time-out: the clock of the environment stood still with everything else."""
+    code = (
+        "import time, sys\n"
+        "from cairn.vector.sync import Deadline\n"
+        "with Deadline(1.0):\n"
+        "    print('in', flush=True)\n"
+        "    begun = time.monotonic()\n"
+        "    while time.monotonic() - begun < 2.3:\n"
+        "        pass\n"
+        "print('out', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "in\n"
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGCONT)
+    assert process.communicate(timeout=20)[0] == "out\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,10 +63,15 @@ class Deadline:
         self.before: Any = signal.signal(signal.SIGALRM, self._expired) if self.seconds else None
 
     def _expired(self, *_: Any) -> None:
-        raise Hang(self.seconds)
+        late = time.monotonic() - self.entered - self.seconds
+        if late > self.seconds / 10:  # it is we who were stopped (Ctrl-Z, a sleeping laptop): the same time again
+            self.__enter__()
+        else:
+            raise Hang(self.seconds)
 
     def __enter__(self) -> None:
         if self.seconds:
+            self.entered = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, self.seconds)
 
     def __exit__(self, *_: Any) -> None:
