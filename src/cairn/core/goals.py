@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,3 +43,52 @@ class Within:
 
     def terminated(self, achieved: Array, desired: Array) -> Array:
         return self.reached(achieved, desired) if self.ends else np.zeros(achieved.shape[:-1], bool)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The reward is how far the achieved lies from the desired, negative and times `scale`; arriving ends nothing."""
+
+    scale: float = 1.0
+    cost: bool = False
+
+    def reward(self, achieved: Array, desired: Array) -> Array:
+        """-scale · ‖achieved - desired‖"""
+        apart = achieved - desired
+        out: Array = np.sqrt(np.einsum("...i,...i->...", apart, apart)) * np.float32(-self.scale)
+        return out
+
+    def terminated(self, achieved: Array, desired: Array) -> Array:
+        return np.zeros(achieved.shape[:-1], bool)
+
+
+Corner = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a point may lie: a union of boxes (low, high) over the first axes; further axes are free.
+
+    A task that has one as `reachable` says which subgoals can be reached at all. Plain data, so a saved policy keeps it.
+    """
+
+    boxes: tuple[tuple[Corner, Corner], ...]
+
+    def nearest(self, point: Any) -> Any:
+        """[..., d] -> [..., d]: each point itself where it lies inside, else the nearest that does. Arrays, tensors."""
+        array = isinstance(point, np.ndarray)
+        like: Any = partial(np.asarray, dtype=point.dtype) if array else point.new_tensor
+        out = point.copy() if array else point.clone()
+        head, best = point[..., : len(self.boxes[0][0])], out[..., : len(self.boxes[0][0])]
+        least = head[..., :1] * 0 + np.inf
+        for low, high in self.boxes:
+            inside = head.clip(like(low), like(high))
+            apart = ((inside - head) ** 2).sum(-1, keepdims=True)
+            closer = (apart < least)[..., 0]
+            best[closer], least[closer] = inside[closer], apart[closer]
+        return out
+
+    def holds(self, point: Array) -> Array:
+        """[..., d] -> [...] bool"""
+        out: Array = (self.nearest(point) == point).all(-1)
+        return out

@@ -118,6 +118,8 @@ class RaceCar(gym.Env[Any, Any]):
     starts: "line" is the start of the race; "track" any point of the track, at rest, facing along it; "both" tosses a
         coin. Drawn goals lie ahead.
     jitter: how far, in metres and radians, a start on the line may lie off it; 0 makes every such start the same.
+    margin: how near to a wall, in metres, the car may come before `wall_cost` is taken; 0 is a touch. A fastest line
+        grazes what it may not touch, and a policy that is a little off then touches; with a margin it grazes air.
     contact: "cost" takes `wall_cost`; "ends" ends the episode there and then; "free" does neither. There is no
         reverse gear: a car that stands with its nose to a wall stays there.
     patience: after so many decisions at rest against a wall the episode is truncated, not terminated: there is nothing
@@ -135,6 +137,7 @@ class RaceCar(gym.Env[Any, Any]):
         starts: Starts = "line",
         contact: Contact = "cost",
         wall_cost: float = 1.0,
+        margin: float = 0.0,
         wall_mass: float = 0.0,
         frame_skip: int = 10,
         patience: int = 10,
@@ -148,6 +151,8 @@ class RaceCar(gym.Env[Any, Any]):
         _one_of("render_mode", render_mode, (None, "rgb_array"))
         if not (wall_cost >= 0 and wall_mass >= 0):
             raise ValueError(f"wall_cost is {wall_cost} and wall_mass {wall_mass}; neither can be below 0")
+        if not 0 <= margin <= MARGIN:
+            raise ValueError(f"margin is {margin}; the road leaves room for 0 to {MARGIN}")
         if not 0 <= jitter <= MOST_JITTER:
             raise ValueError(f"jitter is {jitter}; the start line leaves room for 0 to {MOST_JITTER}")
         if patience < 0:
@@ -155,7 +160,7 @@ class RaceCar(gym.Env[Any, Any]):
         if frame_skip < 1:
             raise ValueError(f"frame_skip is {frame_skip}; a decision takes at least one physics step")
         self.goals, self.starts, self.contact = goals, starts, contact
-        self.wall_cost, self.frame_skip, self.rebuild = wall_cost, frame_skip, rebuild
+        self.wall_cost, self.margin, self.frame_skip, self.rebuild = wall_cost, margin, frame_skip, rebuild
         self.patience, self.jitter = patience, jitter
         self.goal_rule = Within(NEAR, ends=True, cost=contact != "free")
         self.render_mode = render_mode
@@ -190,7 +195,7 @@ class RaceCar(gym.Env[Any, Any]):
         obs = self._obs()
         reached = bool(self.goal_rule.reached(obs["achieved_goal"], obs["desired_goal"]))
         reward, terminated = float(reached) - 1.0, reached
-        if touching and self.contact == "cost":
+        if self.contact == "cost" and (touching or (self.margin and self.world.within(self.margin))):
             reward -= self.wall_cost
         elif touching and self.contact == "ends":
             terminated = True
@@ -322,6 +327,10 @@ class World:
     def touching(self) -> bool:
         """Whether the last physics step left a contact point between the car and a wall."""
         return any(contact[2] in self.walls for contact in self.bullet.getContactPoints(self.car))
+
+    def within(self, distance: float) -> bool:
+        """Whether a wall is nearer to the car than this."""
+        return any(self.bullet.getClosestPoints(self.car, wall, distance) for wall in self.walls)
 
     def state(self) -> tuple[float, ...]:
         """x, y, vx, vy, heading, two steering angles, two steering rates"""
