@@ -71,11 +71,13 @@ def her_goals() -> list[Variant]:
 def racecar() -> list[Variant]:
     def car(name: str, *options: str, **args: Any) -> Variant:
         task = ("--env-args", json.dumps({**RECIPES["racecar-her"].env_args, **args}))
-        return Variant(name, "racecar-her", (*task, *options), "causes")
+        steps = () if "--steps" in options else ("--steps", "120000")
+        return Variant(name, "racecar-her", (*task, *steps, *options), "causes")
 
-    slow = ("--time-limit", "1500", "--steps", "400000")
+    slow = ("--time-limit", "1500", "--steps", "240000", "--agent.updates-per-step", "0.5")  # the same updates
     return [
         car("as mended"),
+        car("no margin to the walls", margin=0.0),
         car("a touch ends the episode", contact="ends"),
         car("a touch costs nothing", contact="free"),
         car("one goal for ever", goals="one"),

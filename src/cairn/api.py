@@ -23,7 +23,7 @@ from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
-from cairn.vector.base import spec_of
+from cairn.vector.base import spec_of_env
 from cairn.vector.make import make_vector
 
 
@@ -64,7 +64,7 @@ class Model:
                 config[name] = parse(str(value))
         self.config = validated(cls(**config), "")
         probe = self.task()
-        self.spec, self.layout = spec_of(probe.observation_space, probe.action_space)
+        self.spec, self.layout = spec_of_env(probe)
         probe.close()
         self.agent: Agent = build(self.config, self.spec, seed=derive(seed, "agent"), device=device)
 

@@ -219,7 +219,7 @@ def _flags(source: Any, prefix: str = "--") -> list[str]:
     for f in fields(source):
         name = prefix + f.name.replace("_", "-")
         value = None if isinstance(source, type) else getattr(source, f.name)
-        if is_dataclass(value) and f.name == "agent":
+        if is_dataclass(value) and f.name in ("agent", "high", "low"):
             out += _flags(value, f"{name}.")
         else:
             out += [name, prefix + "no-" + f.name.replace("_", "-")]

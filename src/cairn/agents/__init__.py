@@ -8,6 +8,7 @@ import torch
 
 from cairn.agents.a2c import A2C, A2CConfig
 from cairn.agents.dqn import DQN, DQNConfig
+from cairn.agents.hiro import HIRO, HIROConfig
 from cairn.agents.ppo import PPO, PPOConfig
 from cairn.agents.reinforce import Reinforce, ReinforceConfig
 from cairn.agents.sac import SAC, SACConfig
@@ -19,12 +20,14 @@ __all__ = [
     "A2C",
     "AGENTS",
     "DQN",
+    "HIRO",
     "PPO",
     "SAC",
     "TD3",
     "A2CConfig",
     "AgentConfig",
     "DQNConfig",
+    "HIROConfig",
     "PPOConfig",
     "Reinforce",
     "ReinforceConfig",
@@ -35,11 +38,12 @@ __all__ = [
     "config_type",
 ]
 
-AgentConfig = A2CConfig | DQNConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
+AgentConfig = A2CConfig | DQNConfig | HIROConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
 
 AGENTS: dict[str, tuple[type[Any], type[Any]]] = {
     "a2c": (A2CConfig, A2C),
     "dqn": (DQNConfig, DQN),
+    "hiro": (HIROConfig, HIRO),
     "ppo": (PPOConfig, PPO),
     "reinforce": (ReinforceConfig, Reinforce),
     "sac": (SACConfig, SAC),

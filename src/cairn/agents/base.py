@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from cairn.core.types import Rollout, Spec, Transition
+from cairn.core.types import Array, Rollout, Spec, Transition
 from cairn.nets.state import Part
 
 Metrics = dict[str, Tensor]
@@ -30,6 +30,21 @@ class Agent(Protocol):
         """What going on with training needs besides: optimisers, generators."""
 
     def act(self, obs: Tensor, *, explore: bool) -> Tensor: ...
+
+
+class Memory(Protocol):
+    """What an agent keeps of each environment's episode while it acts."""
+
+    def forget(self, which: Array) -> None:
+        """[N] bool: these begin an episode."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An agent whose actions depend on more than the observation."""
+
+    def memory(self, count: int) -> Memory: ...
+    def act(self, obs: Tensor, *, explore: bool, memory: Any = None) -> Tensor: ...
 
 
 class OnPolicy(Agent, Protocol):

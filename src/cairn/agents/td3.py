@@ -11,7 +11,7 @@ from torch import Tensor
 from cairn.agents.base import Metrics
 from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
-from cairn.core.losses import twin_q
+from cairn.core.losses import twin_huber, twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
 from cairn.nets.encoder import Encoder
@@ -25,6 +25,7 @@ from cairn.nets.state import Parts
 class TD3Config:
     hidden: Widths = (256, 256)
     lr: Rate = constant(1e-3)
+    actor_lr: Rate | None = None  # None: as the critics'
     gamma: Unit = 0.99  # γ
     tau: Unit = 0.005  # τ: how fast the targets follow
     batch_size: Count = 256
@@ -35,6 +36,7 @@ class TD3Config:
     noise: NonNegative = 0.1  # σ of exploration
     target_noise: NonNegative = 0.2  # σ̃ of target smoothing
     noise_clip: NonNegative = 0.5  # c
+    huber: bool = False  # the critics' loss, linear beyond an error of 1
     policy_delay: Count = 2  # d: critic updates per actor update
     normalise: bool = False  # observations and goals, by running statistics
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
@@ -53,7 +55,8 @@ class TD3:
         self.actor = MLP(obs, cfg.hidden, dim).to(device)
         self.critic = MLP(obs + dim, cfg.hidden, 1, members=2).to(device)
         self.target_actor, self.target_critic = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
-        self.actor_opt = Optimizer(self.actor, lr=cfg.lr(0))
+        self.actor_lr = cfg.lr if cfg.actor_lr is None else cfg.actor_lr
+        self.actor_opt = Optimizer(self.actor, lr=self.actor_lr(0))
         self.critic_opt = Optimizer(self.critic, lr=cfg.lr(0))
         self.target_actor_flat, self.target_critic_flat = Flat(self.target_actor), Flat(self.target_critic)
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -100,13 +103,14 @@ class TD3:
         return torch.addcmul(batch.reward, batch.discount, q.amin(0))
 
     def update(self, batch: Transition) -> Metrics:
-        self.actor_opt.lr = self.critic_opt.lr = self.cfg.lr(self.progress)
+        self.critic_opt.lr, self.actor_opt.lr = self.cfg.lr(self.progress), self.actor_lr(self.progress)
         self.updates += 1
         return self.learn(batch, int(self.updates) % self.cfg.policy_delay == 0)
 
     def _learn(self, batch: Transition, move_actor: bool) -> Metrics:
         batch = self.encoder.learn(batch)
-        critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.smoothed_target(batch))
+        loss = twin_huber if self.cfg.huber else twin_q
+        critic_loss = loss(self.q(self.critic, batch.obs, batch.action), self.smoothed_target(batch))
         self.critic_opt.step(critic_loss)
         metrics = {"train/critic_loss": critic_loss.detach()}
         if move_actor:

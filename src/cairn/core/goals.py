@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from cairn.core.types import Array
+if TYPE_CHECKING:
+    from cairn.core.types import Array
 
 
 class GoalRule(Protocol):
@@ -69,7 +70,7 @@ Corner = tuple[float, ...]
 class Region:
     """Where a point may lie: a union of boxes (low, high) over the first axes; further axes are free.
 
-    A task that has one as `reachable` says which subgoals can be reached at all. Plain data, so a saved policy keeps it.
+    A task that has one as `reachable` says which subgoals can be reached. Plain data: a saved policy keeps it.
     """
 
     boxes: tuple[tuple[Corner, Corner], ...]

@@ -28,6 +28,11 @@ def twin_q(q: Tensor, target: Tensor) -> Tensor:
     return 0.5 * (q - target).square().mean(1).sum()
 
 
+def twin_huber(q: Tensor, target: Tensor) -> Tensor:
+    """Σᵢ E Huber(Qᵢ - y) with δ = 1; q is [E, B], target [B]."""
+    return F.smooth_l1_loss(q, target.expand_as(q), reduction="none").mean(1).sum()
+
+
 def huber_td(q: Tensor, target: Tensor) -> Tensor:
     """E Huber(Q - y) with δ = 1; inputs [B]."""
     return F.smooth_l1_loss(q, target)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from cairn.core.goals import Region
 
 if TYPE_CHECKING:  # environment workers import this file, and must not pay for torch
     from torch import Tensor
 
 Array = npt.NDArray[Any]
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,14 @@ ActionSpec = Discrete | Box
 
 @dataclass(frozen=True)
 class GoalSpec:
-    """How a goal task's flat observation is laid out: [observation | achieved | desired]."""
+    """How a goal task's flat observation is laid out: [observation | achieved | desired].
+
+    Where not `seen`, networks are shown the way from the achieved to the desired and not where that begins.
+    """
 
     observation: int
     goal: int
+    seen: bool = True
 
     @property
     def achieved(self) -> slice:
@@ -87,6 +94,7 @@ class Spec:
     obs_dtype: str
     action: ActionSpec
     goal: GoalSpec | None = None
+    reachable: Region | None = None  # where the task says that subgoals can be reached
 
     @property
     def action_shape(self) -> tuple[int, ...]:
@@ -141,9 +149,52 @@ class Transition:
     discount: Tensor
 
     def to(self, device: str) -> Transition:
-        if device == "cpu":
-            return self
-        return Transition(**{k: v.to(device, non_blocking=True) for k, v in self.__dict__.items()})
+        return _moved(self, device)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Steps under a subgoal: what the low level of a hierarchy learns from.
+
+    obs, next_obs [B, ...]; action [B] or [B, dim]; target [B, d] the point it was to make for; terminated [B] bool
+    """
+
+    obs: Tensor
+    action: Tensor
+    next_obs: Tensor
+    target: Tensor
+    terminated: Tensor
+
+    def to(self, device: str) -> Asked:
+        return _moved(self, device)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Stretches of at most c steps, each under one subgoal: what the high level of a hierarchy learns from.
+
+    obs [B, c, ...] and action [B, c] or [B, c, dim] of every step; inside [B, c] is False past a window's end, where
+    its last step is repeated; next_obs [B, ...] is what came after it; target [B, d] the point it was to make for;
+    reward [B] the sum of its rewards; terminated [B] bool
+    """
+
+    obs: Tensor
+    action: Tensor
+    inside: Tensor
+    next_obs: Tensor
+    target: Tensor
+    reward: Tensor
+    terminated: Tensor
+
+    def to(self, device: str) -> Window:
+        return _moved(self, device)
+
+
+def _moved(batch: B, device: str) -> B:
+    """A dataclass of tensors on another device."""
+    if device == "cpu":
+        return batch
+    return type(batch)(**{k: v.to(device, non_blocking=True) for k, v in batch.__dict__.items()})
 
 
 @dataclass(frozen=True)

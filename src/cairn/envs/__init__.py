@@ -4,3 +4,5 @@ import gymnasium as gym
 
 gym.register("cairn/BitFlip-v0", "cairn.envs.bitflip:BitFlip")
 gym.register("cairn/RaceCar-v0", "cairn.envs.racecar:RaceCar", max_episode_steps=150)
+for _name in ("AntMaze", "AntPush", "AntFall", "AntGather"):
+    gym.register(f"cairn/{_name}-v0", f"cairn.envs.ant_tasks:{_name}", max_episode_steps=500)

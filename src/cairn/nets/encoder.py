@@ -23,8 +23,9 @@ class Encoder(nn.Module):
         super().__init__()
         if relative_goals and spec.goal is None:
             raise CairnError("relative_goals needs a task with goals; this one has none.")
-        self.width = math.prod(spec.obs_shape)
         self.goal = spec.goal if relative_goals else None
+        hidden = self.goal.goal if self.goal is not None and not self.goal.seen else 0
+        self.width = math.prod(spec.obs_shape) - hidden
         self.normalizer = Normalizer((self.width,), clip=5.0) if normalise else None
 
     def lay_out(self, obs: Tensor) -> Tensor:
@@ -32,7 +33,8 @@ class Encoder(nn.Module):
         if self.goal is None:
             return x
         away = x[:, self.goal.desired] - x[:, self.goal.achieved]
-        return torch.cat([x[:, : self.goal.desired.start], away], 1)
+        shown = self.goal.achieved.stop if self.goal.seen else self.goal.achieved.start
+        return torch.cat([x[:, :shown], away], 1)
 
     def forward(self, obs: Tensor) -> Tensor:
         x = self.lay_out(obs)

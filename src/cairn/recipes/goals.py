@@ -8,20 +8,21 @@ from cairn.agents import DQNConfig, SACConfig
 from cairn.core.schedules import constant, linear
 from cairn.train.recipe import Recipe
 
+_ARM_AGENT = SACConfig(
+    hidden=(128, 128, 128),
+    lr=constant(1e-3),
+    gamma=0.95,
+    tau=0.05,
+    batch_size=256,
+    capacity=1_000_000,
+    learning_starts=5_000,
+    updates_per_step=0.5,
+    normalise=True,
+    relative_goals=True,
+)
 _ARM = Recipe(  # what pushing, picking and sliding share
     env="FetchPush-v4",
-    agent=SACConfig(
-        hidden=(128, 128, 128),
-        lr=constant(1e-3),
-        gamma=0.95,
-        tau=0.05,
-        batch_size=256,
-        capacity=1_000_000,
-        learning_starts=5_000,
-        updates_per_step=0.5,
-        normalise=True,
-        relative_goals=True,
-    ),
+    agent=_ARM_AGENT,
     hindsight="future",
     steps=1_500_000,
     envs=8,
@@ -64,9 +65,19 @@ RECIPES = {
         about="fifty bits, 2⁵⁰ goals; the same agent without hindsight is lost from fifteen on",
     ),
     "fetch-push-her": replace(_ARM, about="the arm pushes a box along the table to a point"),
-    "fetch-pick-her": replace(_ARM, env="FetchPickAndPlace-v4", about="half of the goals are in the air"),
+    "fetch-pick-her": replace(
+        _ARM,
+        env="FetchPickAndPlace-v4",
+        agent=replace(_ARM_AGENT, hidden=(256, 256, 256), batch_size=1024),
+        about="half of the goals are in the air",
+    ),
     "fetch-slide-her": replace(
-        _ARM, env="FetchSlide-v4", steps=6_000_000, target=0.85, about="a puck to be shot at a point out of reach"
+        _ARM,
+        env="FetchSlide-v4",
+        agent=replace(_ARM_AGENT, hidden=(256, 256, 256), batch_size=1024, gamma=0.98, tau=0.02, layer_norm=True),
+        target=0.88,
+        eval_episodes=100,
+        about="a puck to be shot at a point out of reach",
     ),
     "her-goals": Recipe(
         env="cairn/BitFlip-v0",
@@ -97,7 +108,7 @@ RECIPES = {
     ),
     "racecar-her": Recipe(
         env="cairn/RaceCar-v0",
-        env_args={"goals": "track", "starts": "both", "jitter": 0.1, "wall_cost": 2.0},
+        env_args={"goals": "track", "starts": "both", "jitter": 0.1, "wall_cost": 2.0, "margin": 0.1},
         eval_args={"goals": "finish", "starts": "line"},
         agent=SACConfig(
             hidden=(128, 128),

@@ -15,23 +15,18 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from torch import Generator
 
 from cairn.core.goals import GoalRule
-from cairn.core.types import Array, GoalSpec, Step, Transition
+from cairn.core.types import Array, GoalSpec, Transition
+from cairn.replay.episodes import Episodes
 from cairn.replay.ring import Ring, Walk
-from cairn.replay.storage import Storage
 
 Strategy = Literal["future", "final", "episode", "random"]
 
 
 class Hindsight:
-    """A ring that knows its episodes: the row each cell's episode began at, and the row after its last.
-
-    An episode's end is written into its cells when it ends; until then it is the newest row, so that episodes still
-    open are sampled like any other. Rows count from the beginning of the run and so survive the ring's turning.
-    """
+    """A ring that knows its episodes, and what its task pays for any goal."""
 
     def __init__(
         self,
@@ -44,11 +39,9 @@ class Hindsight:
         folder: Path | None = None,
     ) -> None:
         self.ring, self.goal, self.rule, self.strategy, self.k = ring, goal, rule, strategy, k
-        lead = (ring.size, ring.num_envs)
-        self.storage = Storage({"episode_start": (lead, "int32"), "episode_end": (lead, "int32")}, folder)
-        self.start, self.end = self.storage.arrays["episode_start"], self.storage.arrays["episode_end"]
-        self.start_of, self.end_of = self.start.reshape(-1), self.end.reshape(-1)  # the same memory, by cell
-        self.open = np.zeros(ring.num_envs, np.int32)  # the row each environment's episode began at
+        self.episodes = Episodes(ring, folder)
+        self.add, self.cut = self.episodes.add, self.episodes.cut
+        self.save, self.load = self.episodes.save, self.episodes.load
 
     @property
     def generator(self) -> Generator:
@@ -56,29 +49,6 @@ class Hindsight:
 
     def __len__(self) -> int:
         return len(self.ring)
-
-    def add(self, obs: Array, action: Array, step: Step) -> None:
-        row = self.ring.rows
-        self.start[row % self.ring.size] = self.open
-        self.ring.add(obs, action, step)
-        ended = (step.terminated | step.truncated) & step.valid
-        for env in np.flatnonzero(ended).tolist():
-            self._close(env, row + 1)
-        if not step.valid.all():
-            for env in np.flatnonzero(~step.valid).tolist():  # a row that holds nothing: what was open ended before it
-                self._close(env, row)
-                self.open[env] = row + 1
-
-    def _close(self, env: int, end: int) -> None:
-        """The episode of `env` ends before row `end`."""
-        rows = np.arange(max(self.open[env], end - self.ring.size), end) % self.ring.size
-        self.end[rows, env] = end
-        self.open[env] = end
-
-    def cut(self) -> None:
-        self.ring.cut()
-        for env in range(self.ring.num_envs):
-            self._close(env, self.ring.rows)
 
     def sample(self, batch: int) -> Transition:
         """The first k/(k+1) of the batch with goals of hindsight, the others as they were."""
@@ -91,16 +61,11 @@ class Hindsight:
         if self.strategy == "random":
             return self.ring.draw(len(cell)) if len(cell) else cell
         row, env = np.divmod(cell, self.ring.num_envs)
-        at = cell % self.ring.total
-        start = self.start_of.take(at, mode="wrap")
-        end = np.where(start == self.open.take(env, mode="wrap"), self.ring.rows, self.end_of.take(at, mode="wrap"))
+        start, end = self.episodes.span(cell)
         if self.strategy == "final":
-            chosen = end.astype(np.int64) - 1
-        else:
-            low = row if self.strategy == "future" else np.maximum(start, self.ring.first)
-            coin = torch.rand(len(cell), generator=self.generator, dtype=torch.float64).numpy()
-            chosen = low + (coin * (end - low)).astype(np.int64)
-        return chosen * self.ring.num_envs + env
+            return (end.astype(np.int64) - 1) * self.ring.num_envs + env
+        low = row if self.strategy == "future" else np.maximum(start, self.ring.first)
+        return self.episodes.between(low, end, env)
 
     def gather(self, cell: Array, goal_cell: Array) -> Transition:
         """The transitions that start at `cell`, the first of them with what was achieved at `goal_cell` as goal."""
@@ -124,13 +89,3 @@ class Hindsight:
         terminated[:] = rule.terminated(achieved, goal) | died
         walk.obs[:count, self.goal.desired] = goal
         walk.next_obs[:, :count, self.goal.desired] = goal
-
-    def save(self) -> dict[str, int]:
-        """Every episode was cut before, so the open ones need no memory."""
-        self.storage.sync()
-        return self.ring.save()
-
-    def load(self, saved: dict[str, int]) -> None:
-        self.ring.load(saved)
-        self.storage.must_be_found()
-        self.open[:] = self.ring.rows

@@ -136,9 +136,13 @@ class Ring:
         """The oldest row to sample from, counted from the beginning of the run."""
         return max(self.rows - self.live, 0)
 
-    def draw(self, batch: int) -> Array:
-        """Uniform cells of `batch` stored transitions: row · N + env, rows counted from the beginning of the run."""
-        low, high = self.first * self.num_envs, self.rows * self.num_envs
+    def draw(self, batch: int, newest: int | None = None) -> Array:
+        """Uniform cells of `batch` stored transitions: row · N + env, rows counted from the beginning of the run.
+
+        With `newest`, only from so many rows.
+        """
+        first = self.first if newest is None else max(self.first, self.rows - newest)
+        low, high = first * self.num_envs, self.rows * self.num_envs
         cell: Array = torch.randint(low, high, (batch,), generator=self.generator).numpy()
         if self.has_fillers:
             bad = ~self.cells["valid"].take(cell % self.total)

@@ -14,7 +14,7 @@ from cairn.core.errors import CairnError
 from cairn.core.types import Array, Episode
 from cairn.envs.make import Task
 from cairn.train.evaluate import Policy
-from cairn.vector.base import spec_of, success_of
+from cairn.vector.base import spec_of_env, success_of
 
 KINDS = (".mp4", ".mkv", ".mov", ".avi")
 
@@ -36,7 +36,7 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     import imageio.v2 as imageio
 
     env = replace(task, render_mode="rgb_array")()
-    spec, layout = spec_of(env.observation_space, env.action_space)
+    spec, layout = spec_of_env(env)
     rate = int(env.metadata.get("render_fps") or 30)
     played: list[Episode] = []
     out.parent.mkdir(parents=True, exist_ok=True)

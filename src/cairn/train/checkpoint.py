@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,25 @@ def load_policy(path: Path, *, device: str = "cpu", seed: int = 0) -> Saved:
     agent: Agent = build(cfg, spec, seed=seed, device=device)
     unpack(agent.policy_parts, tensors)
     return Saved(agent, task, head.get("about", {}))
+
+
+def load_level(path: Path, agent: Agent, level: str) -> None:
+    """Fill one level of a hierarchy: from the same level of a saved one, or from a policy that saw the same."""
+    if level not in ("high", "low"):
+        raise CairnError(f"hiro has no level {level!r}; the levels are high and low.")
+    saved, mine = load_policy(path).agent, getattr(agent, level)
+    found: Any = getattr(saved, level, saved)
+    if type(found) is not type(mine):
+        raise CairnError(f"{path} holds a {_name(found)} where agent.{level} is a {_name(mine)}.")
+    if replace(found.spec, reachable=None) != replace(mine.spec, reachable=None):
+        raise CairnError(f"{path} saw and did other things than agent.{level} will: {found.spec} against {mine.spec}.")
+    if (found.cfg.relative_goals, found.cfg.normalise) != (mine.cfg.relative_goals, mine.cfg.normalise):
+        raise CairnError(f"{path} saw its goals otherwise: relative_goals or normalise differ from agent.{level}'s.")
+    unpack(mine.policy_parts, pack(found.policy_parts))
+
+
+def _name(agent: Any) -> str:
+    return type(agent).__name__.lower()
 
 
 def load_checkpoint(folder: Path, agent: Agent) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from cairn.agents.base import Agent
+from cairn.agents.base import Agent, Remembering
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Episode
 from cairn.vector.base import Vector
@@ -49,23 +50,44 @@ class Score:
         return f"{self.mean:.1f} ± {self.std:.1f}{told} over {self.episodes} episodes"
 
 
-def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Policy:
-    """An agent as a function of arrays: observations [N, ...] to actions [N] or [N, dim], in Cairn's units."""
+class Player:
+    """An agent as a function of arrays: observations [N, ...] to actions [N] or [N, dim], in Cairn's units.
 
-    def policy(obs: Array) -> Array:
-        return agent.act(torch.from_numpy(obs).to(device), explore=explore).cpu().numpy()
+    An agent that remembers (it has `memory`) is given one for its N environments; `forget` says whose episode ended.
+    """
 
-    return policy
+    def __init__(self, agent: Agent, *, explore: bool = False, device: str = "cpu") -> None:
+        self.agent, self.explore, self.device = agent, explore, device
+        self.memory: Any = None
+
+    def __call__(self, obs: Array) -> Array:
+        rows = torch.from_numpy(obs).to(self.device)
+        if not isinstance(self.agent, Remembering):
+            return self.agent.act(rows, explore=self.explore).cpu().numpy()
+        if self.memory is None:
+            self.memory = self.agent.memory(len(obs))
+        return self.agent.act(rows, explore=self.explore, memory=self.memory).cpu().numpy()
+
+    def forget(self, ended: Array) -> None:
+        """[N] bool: what these environments show next begins an episode."""
+        if self.memory is not None:
+            self.memory.forget(ended)
+
+
+def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Player:
+    return Player(agent, explore=explore, device=device)
 
 
 def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool) -> Score | None:
     """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so."""
     episodes: list[Episode] = []
     before = envs.restarts
+    forget = getattr(policy, "forget", lambda ended: None)
     for start in range(0, len(seeds), envs.num_envs):
         chunk = list(seeds[start : start + envs.num_envs])
         spare = envs.num_envs - len(chunk)
         obs = envs.reset(chunk + chunk[:1] * spare)
+        forget(np.ones(envs.num_envs, bool))
         first: dict[int, Episode] = {i: Episode(i, 0.0, 0, None) for i in range(len(chunk), envs.num_envs)}
         while len(first) < envs.num_envs:
             if stop():
@@ -74,6 +96,7 @@ def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[
                 raise EnvError(0, "keeps failing during evaluation")
             step = envs.step(policy(obs))
             obs = step.obs
+            forget(step.terminated | step.truncated | ~step.valid)
             for episode in step.episodes:
                 first.setdefault(episode.env, episode)
         episodes += [first[i] for i in range(len(chunk))]

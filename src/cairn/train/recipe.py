@@ -35,6 +35,7 @@ class Recipe:
     eval_episodes: Count = 20
     checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
     log_every: Count = 1_000  # steps
+    levels: dict[str, str] = field(default_factory=dict)  # hiro: {"low": FOLDER}, a saved policy a level starts from
     seed: Natural = 0
     device: str = "cpu"
     threads: Natural = 1  # torch's CPU threads; 0 is torch's own choice

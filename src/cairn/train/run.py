@@ -21,7 +21,7 @@ from cairn.agents.base import Agent
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
-from cairn.replay.base import Replay
+from cairn.replay.base import Kept
 from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
 from cairn.train.evaluate import Score
 from cairn.train.logs import Logs
@@ -74,7 +74,7 @@ class Run:
         temporary.write_text(json.dumps(to_plain(self.recipe), indent=2))
         temporary.replace(self.folder / "config.json")
 
-    def resume(self, agent: Agent, replay: Replay | None) -> None:
+    def resume(self, agent: Agent, replay: Kept | None) -> None:
         """Continue from the newest checkpoint that is whole."""
         assert self.folder is not None
         found = list(reversed(checkpoints(self.folder / "checkpoints")))
@@ -90,7 +90,7 @@ class Run:
             raise CairnError(f"none of the checkpoints in {self.folder} can be read; start again without --resume.")
         self.start()  # killed before its first checkpoint: the same run from the beginning
 
-    def _restore(self, saved: Mapping[str, Any], replay: Replay | None) -> None:
+    def _restore(self, saved: Mapping[str, Any], replay: Kept | None) -> None:
         self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
         self.marks = dict(saved["marks"])
         self.recent.clear()
@@ -159,7 +159,7 @@ class Run:
         """Keep the newest value of each; they become numbers only when written."""
         self.metrics.update(metrics)
 
-    def house_keeping(self, agent: Agent, restarts: int, replay: Replay | None = None) -> bool:
+    def house_keeping(self, agent: Agent, restarts: int, replay: Kept | None = None) -> bool:
         """Log, evaluate and save where due. True where the environments must now be reset (see `env_seeds`)."""
         self.restarts = self.earlier_restarts + restarts
         if self._due("log", self.recipe.log_every):
@@ -176,7 +176,7 @@ class Run:
         crossed = self.step // every > self.marks["checkpoint"] // every
         return self.folder is not None and (crossed or self.interrupted is not None)
 
-    def finish(self, agent: Agent, replay: Replay | None = None) -> None:
+    def finish(self, agent: Agent, replay: Kept | None = None) -> None:
         """The last evaluation and the last checkpoint."""
         if self.marks["log"] != self.step:
             self.marks["log"] = self.step
@@ -252,7 +252,7 @@ class Run:
             about |= {"mean": self.score.mean, "success": self.score.success, "episodes": self.score.episodes}
         return about
 
-    def save(self, agent: Agent, replay: Replay | None) -> None:
+    def save(self, agent: Agent, replay: Kept | None) -> None:
         assert self.folder is not None and self.logs is not None
         self.marks["checkpoint"] = self.step
         training: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cairn.agents import build
+from cairn.agents import HIRO, AgentConfig, HIROConfig, build
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, EnvError
@@ -19,7 +19,10 @@ from cairn.envs.make import Task
 from cairn.replay.base import Replay
 from cairn.replay.hindsight import Hindsight
 from cairn.replay.ring import Ring
+from cairn.replay.segments import Segments
+from cairn.train.checkpoint import load_level
 from cairn.train.evaluate import Score, as_policy, evaluate
+from cairn.train.hierarchy import hierarchy
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import keep_freed_memory
 from cairn.train.recipe import Recipe
@@ -46,11 +49,8 @@ class Outcome:
 def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, agent: Agent | None = None) -> Outcome:
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
     validated(recipe)
-    if recipe.hindsight != "off" and not hasattr(recipe.agent, "capacity"):
-        raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
-    if hasattr(recipe.agent, "capacity"):  # a ring larger than the run would only take up room
-        room: Any = {"capacity": min(recipe.agent.capacity, _stored_capacity(folder) if resume else recipe.steps)}
-        recipe = replace(recipe, agent=replace(recipe.agent, **room))
+    _check_replay(recipe)
+    recipe = replace(recipe, agent=_fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
@@ -61,12 +61,19 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
+        for level, path in recipe.levels.items():
+            load_level(Path(path), agent, level)
         run = Run(recipe, folder, scorer)
-        replay = _replay(recipe, envs, folder) if hasattr(recipe.agent, "capacity") else None
+        replay = _replay(recipe, agent, envs, folder)
         run.resume(agent, replay) if resume else run.start()
         with run:
             try:
-                on_policy(agent, envs, run) if replay is None else off_policy(agent, envs, replay, run)  # type: ignore[arg-type]
+                if isinstance(replay, Segments):
+                    hierarchy(agent, envs, replay, run)  # type: ignore[arg-type]
+                elif replay is not None:
+                    off_policy(agent, envs, replay, run)  # type: ignore[arg-type]
+                else:
+                    on_policy(agent, envs, run)  # type: ignore[arg-type]
             except EnvError as error:
                 where = f"at step {run.step} of {recipe.env}; {run.last_checkpoint()}"
                 raise EnvError(error.index, f"{error.what}, {where}.") from error
@@ -79,11 +86,33 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
     )
 
 
-def _stored_capacity(folder: Path | None) -> int:
-    """The size of the ring a run was started with."""
+def _check_replay(recipe: Recipe) -> None:
+    """Hindsight and levels are asked of agents that have them."""
+    if recipe.hindsight != "off":
+        if isinstance(recipe.agent, HIROConfig):
+            raise CairnError("with hiro each level has its own: use agent.low_hindsight and agent.high_hindsight.")
+        if not hasattr(recipe.agent, "capacity"):
+            raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
+    if recipe.levels and not isinstance(recipe.agent, HIROConfig):
+        raise CairnError("levels are loaded into hiro only; this agent has none.")
+
+
+def _stored_agent(folder: Path | None) -> AgentConfig:
+    """The agent a run was started with."""
     if folder is None:
         raise CairnError("a run without a folder cannot be resumed; name its folder.")
-    return int(getattr(read_recipe(folder).agent, "capacity", 0))
+    return read_recipe(folder).agent
+
+
+def _fitted(cfg: Any, most: Any) -> Any:
+    """No replay larger than a run of `most` steps has use for, or than that of the config it is resumed from."""
+    fresh = isinstance(most, int)
+    if isinstance(cfg, HIROConfig):
+        high = _fitted(cfg.high, max(most // cfg.every, 1) if fresh else most.high)
+        return replace(cfg, high=high, low=_fitted(cfg.low, most if fresh else most.low))
+    if not hasattr(cfg, "capacity"):
+        return cfg
+    return replace(cfg, capacity=min(cfg.capacity, most if fresh else most.capacity))
 
 
 class Scorer:
@@ -110,21 +139,33 @@ def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
     )
 
 
-def _replay(recipe: Recipe, envs: Vector, folder: Path | None) -> Replay:
-    cfg = recipe.agent
+def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> Replay | Segments | None:
+    """What an agent learns from, where it keeps anything."""
+    cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
-    rule = None if recipe.hindsight == "off" else goal_rule(recipe.task)
-    ring = Ring(
-        cfg.capacity,  # type: ignore[union-attr]
-        recipe.envs,
-        envs.spec,
-        generator=torch.Generator().manual_seed(derive(recipe.seed, "replay")),
-        gamma=cfg.gamma,
-        n=cfg.n_step,  # type: ignore[union-attr]
-        slack=0 if folder is None else 2 * (recipe.checkpoint_every // recipe.envs + 1),
-        folder=folder,
-    )
-    if recipe.hindsight == "off" or rule is None:
-        return ring
+    slack = 0 if folder is None else 2 * (recipe.checkpoint_every // recipe.envs + 1)
+
+    def ring(capacity: int, gamma: float, n: int) -> Ring:
+        generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
+        return Ring(capacity, recipe.envs, envs.spec, generator=generator, gamma=gamma, n=n, slack=slack, folder=folder)
+
+    if isinstance(agent, HIRO):
+        return Segments(
+            ring(max(cfg.low.capacity, cfg.high.capacity * cfg.every), cfg.low.gamma, 1),
+            agent.positions,
+            c=cfg.every,
+            steps=cfg.low.capacity,
+            windows=cfg.high.capacity,
+            slack=slack * recipe.envs,
+            goal=envs.spec.goal,
+            rule=goal_rule(recipe.task) if cfg.high_hindsight else None,
+            folder=folder,
+        )
+    if not hasattr(cfg, "capacity"):
+        return None
+    steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
+    if recipe.hindsight == "off":
+        return steps
+    rule = goal_rule(recipe.task)
     assert envs.spec.goal is not None  # as the rule's finder has seen
-    return Hindsight(ring, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)
+    return Hindsight(steps, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -77,6 +78,12 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
         low, high = space.low.flatten().tolist(), space.high.flatten().tolist()
         return Box(tuple(space.shape), tuple(low), tuple(high))
     raise CairnError(f"the action space {space} is not supported; Cairn acts in Discrete and Box spaces.")
+
+
+def spec_of_env(env: gym.Env[Any, Any]) -> tuple[Spec, Callable[[Any], Array]]:
+    """`spec_of` its spaces, with what it says of the subgoals that can be reached."""
+    spec, layout = spec_of(env.observation_space, env.action_space)
+    return replace(spec, reachable=getattr(env.unwrapped, "reachable", None)), layout
 
 
 def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[Spec, Callable[[Any], Array]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Spec
-from cairn.vector.base import EnvMaker, spec_of, success_of
+from cairn.vector.base import EnvMaker, spec_of_env, success_of
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,7 @@ class Lane:
     def __init__(self, makers: Sequence[EnvMaker], first: int = 0) -> None:
         self.envs = [make() for make in makers]
         self.first = first  # the index of our first environment in the whole vector, for messages
-        space = self.envs[0].observation_space, self.envs[0].action_space
-        self.spec, self.layout = spec_of(*space)
+        self.spec, self.layout = spec_of_env(self.envs[0])
         self.slots = Slots.allocate(self.spec, len(self.envs))
 
     def reset(self, seeds: Sequence[int]) -> None:

@@ -1,0 +1,208 @@
+"""The four tasks of the HIRO paper (Nachum et al. 2018, appendix B): Ant Maze, Ant Push, Ant Fall and Ant Gather."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from cairn.core.goals import Distance, Region
+from cairn.core.types import Array
+from cairn.envs.ant import GOAL, HIGH, POSE, SPEED, Ant, Maze, ant_between, ant_in
+
+Point = tuple[float, ...]
+
+MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃, seen with y downwards
+PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
+FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
+NEAR = 5.0  # a target is reached within it
+
+ARENA = 10.0  # apples and bombs lie in ±10 m, the walls' faces half a metre further out
+WALL, WALL_HIGH = 1.0, 1.0  # how thick and how high they are
+APPLES = BOMBS = 8
+CATCH = 1.0  # m
+BINS, SIGHT = 10, 6.0  # directions told apart all round, and how far they reach
+STANDING = (0.2, 1.0)  # height of the torso; outside it the ant has fallen
+GREEN, RED = (0.2, 0.75, 0.2, 1.0), (0.85, 0.2, 0.15, 1.0)
+
+
+class AntNavigation(Ant):
+    """Walk to a target. The reward is minus the distance to it; nothing ends the episode but its time.
+
+    observation: qpos [15] from x, y, z on, qvel [14], where the task `sees_block` the middle of the block [3], and
+    steps / 1000. achieved_goal and desired_goal: x, y, and z where the target has one. `is_success`: within 5 m now;
+    the paper asks at the last step of the episode.
+    """
+
+    goal_rule = Distance()
+
+    def __init__(
+        self, maze: Maze, drawn: tuple[Point, Point], goal: Point | None, sees_block: bool, render_mode: str | None
+    ) -> None:
+        """`goal` is the target of every episode; None draws each from the box `drawn`, walls and all, as the paper."""
+        super().__init__(ant_in(maze), maze.inside, render_mode)
+        axes = len(drawn[0])
+        if goal is not None and (np.shape(goal) != (axes,) or not np.isfinite(goal).all()):
+            raise ValueError(f"goal is {goal!r}; it is {axes} coordinates, or None for the task's own")
+        self.maze, self.drawn, self.given, self.sees_block = maze, drawn, goal, sees_block
+        self.reachable: Region = maze.walkable
+        self.goal: Array = np.zeros(axes, np.float32)
+        place = spaces.Box(-np.inf, np.inf, (axes,), np.float32)
+        state = spaces.Box(-np.inf, np.inf, (POSE + SPEED + 3 * sees_block + 1,), np.float32)
+        self.observation_space = spaces.Dict(observation=state, achieved_goal=place, desired_goal=place)
+
+    @property
+    def block(self) -> Array:
+        """The middle of the block, [3]."""
+        middle: Array = self.model.body("block").pos.copy()
+        middle[["xyz".index(axis) for axis in self.maze.slides]] += self.data.qpos[POSE:]
+        return middle
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        super().reset(seed=seed)
+        self._begin()
+        goal = self.np_random.uniform(*self.drawn) if self.given is None else self.given
+        self.goal = np.array(goal, np.float32)
+        return self._obs(), {}
+
+    def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
+        self._act(action)
+        obs = self._obs()
+        reward = float(self.goal_rule.reward(obs["achieved_goal"], obs["desired_goal"]))
+        return obs, reward, False, False, {"is_success": -reward < NEAR}
+
+    def compute_reward(self, achieved: Array, desired: Array, info: Any) -> Array:
+        """The rule of the goals under Gymnasium-Robotics' name for it."""
+        return self.goal_rule.reward(achieved, desired)
+
+    def _obs(self) -> dict[str, Array]:
+        state = self._sensed(self.block) if self.sees_block else self._sensed()
+        return {
+            "observation": state,
+            "achieved_goal": state[: len(self.goal)].copy(),
+            "desired_goal": self.goal.copy(),
+        }
+
+    def _marks(self) -> list[tuple[tuple[float, float, float], float, tuple[float, ...]]]:
+        x, y = self.goal[:2].tolist()
+        return [((x, y, self.maze.ground + HIGH + 1), 0.8, GOAL)]  # above the walls, in which it may lie
+
+
+class AntMaze(AntNavigation):
+    """Round a ⊃-shaped corridor. Each episode draws its target from (-4..20)²; the paper evaluates at `target`."""
+
+    target = (0.0, 16.0)
+
+    def __init__(self, goal: Point | None = None, render_mode: str | None = None) -> None:
+        super().__init__(MAZE, ((-4, -4), (20, 20)), goal, False, render_mode)
+
+
+class AntPush(AntNavigation):
+    """Round a block and push it aside to the right, for the way to `target` leads through where it stands.
+
+    Pushed ahead instead, the block is stuck in the way for good. The target is always the same in the paper;
+    `many_goals` draws it, when no `goal` is given, from (-16..16) × (-4..20) as later configurations of its code do.
+    The paper's ant does not see the block; `sees_block` tells it where that is.
+    """
+
+    target = (0.0, 19.0)
+
+    def __init__(
+        self,
+        goal: Point | None = None,
+        *,
+        many_goals: bool = False,
+        sees_block: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        given = self.target if goal is None and not many_goals else goal
+        super().__init__(PUSH, ((-16, -4), (16, 20)), given, sees_block, render_mode)
+
+
+class AntFall(AntNavigation):
+    """Push a block into a chasm and cross on it to `target`. Distances count the height: down there is far away.
+
+    `many_goals` draws targets, when no `goal` is given, from (-4..12) × (-4..28) × (0..5); `sees_block` as in AntPush.
+    """
+
+    target = (0.0, 27.0, 4.5)
+
+    def __init__(
+        self,
+        goal: Point | None = None,
+        *,
+        many_goals: bool = False,
+        sees_block: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        given = self.target if goal is None and not many_goals else goal
+        super().__init__(FALL, ((-4, -4, 0), (12, 28, 5)), given, sees_block, render_mode)
+
+
+class AntGather(Ant):
+    """Eat apples (+1), not bombs (-1): 8 of each, at even coordinates of a walled square (Duan et al. 2016's Gather).
+
+    Observed: qpos [15], qvel [14], apples [10], bombs [10], steps / 1000. Apples and bombs are readings in ten sectors,
+    from straight behind the ant round to there again: 1 at the ant, 0 from 6 m on, the nearest's where several lie.
+    As in the paper it ends when the ant falls, unless `falling_ends` is False; and when nothing is left.
+    """
+
+    reachable = Region((((-ARENA, -ARENA), (ARENA, ARENA)),))
+
+    def __init__(self, falling_ends: bool = True, render_mode: str | None = None) -> None:
+        near, far = ARENA + 0.5, ARENA + 0.5 + WALL
+        walls = (
+            (-far, -far, far, -near),
+            (-far, near, far, far),
+            (-far, -near, -near, near),
+            (near, -near, far, near),
+        )
+        super().__init__(ant_between(walls, WALL_HIGH), (-near, -near, near, near), render_mode)
+        self.falling_ends = falling_ends
+        self.observation_space = spaces.Box(-np.inf, np.inf, (POSE + SPEED + 2 * BINS + 1,), np.float32)
+        self.places = np.array([(x, y) for x in range(-10, 10, 2) for y in range(-10, 10, 2) if (x, y) != (0, 0)])
+        self.things: Array = self.places[: APPLES + BOMBS]  # [apples and bombs, 2], apples first
+        self.left: Array = np.ones(APPLES + BOMBS, bool)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._begin()
+        self.things = self.np_random.choice(self.places, APPLES + BOMBS, replace=False).astype(float)
+        self.left = np.ones(APPLES + BOMBS, bool)
+        return self._sensed(*self._readings()), {}
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        self._act(action)
+        away = self.things - self.data.qpos[:2]
+        caught = self.left & (np.einsum("ij,ij->i", away, away) < CATCH**2)
+        self.left &= ~caught
+        reward = float(caught[:APPLES].sum()) - float(caught[APPLES:].sum())
+        fallen = not STANDING[0] <= self.data.qpos[2] <= STANDING[1]
+        ended = (fallen and self.falling_ends) or not self.left.any()
+        return self._sensed(*self._readings()), reward, ended, False, {"fallen": fallen}
+
+    def _readings(self) -> Array:
+        """Of apples and of bombs, [2, 10]."""
+        x, y, _, w, i, j, k = self.data.qpos[:7].tolist()
+        heading = math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k))
+        away = self.things - (x, y)
+        near = 1 - np.hypot(away[:, 0], away[:, 1]) / SIGHT
+        turn = (np.arctan2(away[:, 1], away[:, 0]) - heading + math.pi) % (2 * math.pi)
+        bins = np.minimum(turn * (BINS / (2 * math.pi)), BINS - 1).astype(int)
+        bins[APPLES:] += BINS
+        out = np.zeros(2 * BINS)
+        seen = self.left & (near > 0)
+        np.maximum.at(out, bins[seen], near[seen])
+        return out.reshape(2, BINS)
+
+    def _marks(self) -> list[tuple[tuple[float, float, float], float, tuple[float, ...]]]:
+        colours = [GREEN] * APPLES + [RED] * BOMBS
+        return [
+            ((float(x), float(y), 0.4), 0.4, colour)
+            for (x, y), colour, left in zip(self.things, colours, self.left, strict=True)
+            if left
+        ]

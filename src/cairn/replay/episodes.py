@@ -1,0 +1,75 @@
+"""Which episode each stored step belongs to, so that what was achieved later in it can be found in one look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cairn.core.types import Array, Step
+from cairn.replay.ring import Ring
+from cairn.replay.storage import Storage
+
+
+class Episodes:
+    """The row each cell's episode began at, and the row after its last.
+
+    An episode's end is written into its cells when it ends; until then it is the newest row, so that episodes still
+    open are sampled like any other. Rows count from the beginning of the run and so survive the ring's turning.
+    """
+
+    def __init__(self, ring: Ring, folder: Path | None = None) -> None:
+        self.ring = ring
+        lead = (ring.size, ring.num_envs)
+        self.storage = Storage({"episode_start": (lead, "int32"), "episode_end": (lead, "int32")}, folder)
+        self.start, self.end = self.storage.arrays["episode_start"], self.storage.arrays["episode_end"]
+        self.start_of, self.end_of = self.start.reshape(-1), self.end.reshape(-1)  # the same memory, by cell
+        self.open = np.zeros(ring.num_envs, np.int32)  # the row each environment's episode began at
+
+    def add(self, obs: Array, action: Array, step: Step) -> None:
+        """Store a step in the ring and note which episodes it ends."""
+        row = self.ring.rows
+        self.start[row % self.ring.size] = self.open
+        self.ring.add(obs, action, step)
+        ended = (step.terminated | step.truncated) & step.valid
+        for env in np.flatnonzero(ended).tolist():
+            self._close(env, row + 1)
+        if not step.valid.all():
+            for env in np.flatnonzero(~step.valid).tolist():  # a row that holds nothing: what was open ended before it
+                self._close(env, row)
+                self.open[env] = row + 1
+
+    def _close(self, env: int, end: int) -> None:
+        """The episode of `env` ends before row `end`."""
+        rows = np.arange(max(self.open[env], end - self.ring.size), end) % self.ring.size
+        self.end[rows, env] = end
+        self.open[env] = end
+
+    def cut(self) -> None:
+        self.ring.cut()
+        for env in range(self.ring.num_envs):
+            self._close(env, self.ring.rows)
+
+    def span(self, cell: Array) -> tuple[Array, Array]:
+        """The first row of each cell's episode, and the row after its last."""
+        at = cell % self.ring.total
+        start = self.start_of.take(at, mode="wrap")
+        still_open = start == self.open.take(cell % self.ring.num_envs, mode="wrap")
+        return start, np.where(still_open, self.ring.rows, self.end_of.take(at, mode="wrap"))
+
+    def between(self, low: Array, high: Array, env: Array) -> Array:
+        """A cell of each environment, its row drawn evenly from low to high - 1."""
+        coin = torch.rand(len(low), generator=self.ring.generator, dtype=torch.float64).numpy()
+        out: Array = (low + (coin * (high - low)).astype(np.int64)) * self.ring.num_envs + env
+        return out
+
+    def save(self) -> dict[str, int]:
+        """Every episode was cut before, so the open ones need no memory."""
+        self.storage.sync()
+        return self.ring.save()
+
+    def load(self, saved: dict[str, int]) -> None:
+        self.ring.load(saved)
+        self.storage.must_be_found()
+        self.open[:] = self.ring.rows
