@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 
 from cairn.agents import agent_name, build, config_type
 from cairn.agents.base import Agent
@@ -87,16 +86,24 @@ class Model:
         run_recipe(_changed(plan, recipe), None if out is None else Path(out), resume=resume, agent=self.agent)
         return self
 
-    def predict(self, obs: Any, deterministic: bool = False) -> tuple[Array, None]:
-        """One observation or a batch -> action(s) in the environment's own units, and None for the hidden state."""
+    def predict(
+        self, obs: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[Array, Any]:
+        """One observation or a batch -> action(s) in the environment's own units, and the state for the next call.
+
+        Only an agent that remembers has a state (hiro: its subgoals); `episode_start` says which rows begin anew.
+        """
         rows = np.asarray(self._rows(obs), self.spec.obs_dtype)
         single = rows.shape == self.spec.obs_shape
         if not single and rows.shape[1:] != self.spec.obs_shape:
             raise CairnError(f"an observation of this task has shape {self.spec.obs_shape}, not {rows.shape}.")
-        batch = torch.from_numpy(rows[None] if single else rows).to(self.device)
-        action = self.agent.act(batch, explore=not deterministic).cpu().numpy()
-        out = self.spec.action.to_env(action)
-        return (out[0] if single else out), None
+        batch = rows[None] if single else rows
+        player = as_policy(self.agent, explore=not deterministic, device=self.device)
+        player.memory = state
+        if episode_start is not None:
+            player.forget(np.atleast_1d(np.asarray(episode_start, bool)))
+        out = self.spec.action.to_env(player(batch))
+        return (out[0] if single else out), player.memory
 
     def _rows(self, obs: Any) -> Any:
         """An observation, or a batch of them, as the spec lays it out."""
@@ -145,6 +152,10 @@ class A2C(Model):
 
 class DQN(Model):
     kind = "dqn"
+
+
+class HIRO(Model):
+    kind = "hiro"
 
 
 class PPO(Model):

@@ -23,6 +23,7 @@ from cairn.envs.wrappers import TimeFeature
 _PLUGINS = (
     ("ALE/", "ale_py", "atari"),
     ("cairn/RaceCar", "pybullet", "bullet"),
+    ("cairn/FetchReachFar", "gymnasium_robotics", "robotics"),
     ("cairn/Ant", "mujoco", "mujoco"),
     ("Fetch", "gymnasium_robotics", "robotics"),
     ("PointMaze", "gymnasium_robotics", "robotics"),

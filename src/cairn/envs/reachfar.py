@@ -27,7 +27,7 @@ Starts = Literal["home", "anywhere", "waypoint"]
 REACHABLE = Region(
     (
         ((1.05, 0.10, 0.43), (1.40, 1.40, 0.85)),  # beside and above the table
-        ((0.90, 0.15, 0.43), (1.05, 1.35, 0.65)),  # close to the body
+        ((0.92, 0.20, 0.43), (1.05, 1.30, 0.65)),  # close to the body
         ((1.40, 0.20, 0.43), (1.50, 1.30, 0.80)),  # outstretched
         ((1.50, 0.40, 0.43), (1.60, 1.10, 0.80)),
         ((1.15, 0.15, 0.85), (1.35, 1.35, 0.95)),  # high
@@ -159,16 +159,19 @@ class FetchReachFar(gym.Env[Any, Any]):
         """A goal, not always a reachable one."""
         if self.goals in ("line", "lines"):
             return waypoint
-        if self.goals == "one":
-            return HOME + SHIFT
-        if self.goals == "displacement":
-            return start + SHIFT
+        if self.goals == "far":
+            return point(self.np_random, start, FAR)
+        goal: Array = self._draw_way() + (start if self.goals in ("nearby", "displacement") else HOME)
+        return goal
+
+    def _draw_way(self) -> Array:
+        """The displacement of a goal that is not far."""
         if self.goals == "near":
-            return HOME + self.np_random.uniform(-CUBE, CUBE, 3)
-        if self.goals == "nearby":
+            return self.np_random.uniform(-CUBE, CUBE, 3)
+        if self.goals == "nearby":  # within the ball, each point equally likely
             way = self.np_random.normal(size=3)
-            return start + way * (BALL * self.np_random.random() ** (1 / 3) / np.linalg.norm(way))
-        return point(self.np_random, start, FAR)
+            return np.asarray(way * (BALL * self.np_random.random() ** (1 / 3) / np.linalg.norm(way)))
+        return SHIFT
 
 
 def point(draw: np.random.Generator, start: Array = HOME, band: tuple[float, float] = (0.0, 9.0)) -> Array:
@@ -178,7 +181,7 @@ def point(draw: np.random.Generator, start: Array = HOME, band: tuple[float, flo
         box = draw.choice(len(room), p=room / room.sum())
         drawn = draw.uniform(LOW[box], HIGH[box])
         if band[0] <= apart(drawn, start) <= band[1]:
-            return drawn
+            return np.asarray(drawn)
 
 
 @dataclass(frozen=True)

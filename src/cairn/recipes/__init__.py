@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cairn.core.errors import CairnError, closest
-from cairn.recipes import bipedal, classic, goals
+from cairn.recipes import bipedal, classic, goals, subgoals
 from cairn.train.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
-    name: replace(recipe, name=name) for family in (classic, bipedal, goals) for name, recipe in family.RECIPES.items()
+    name: replace(recipe, name=name)
+    for family in (classic, bipedal, goals, subgoals)
+    for name, recipe in family.RECIPES.items()
 }
 
 

@@ -68,7 +68,6 @@ RECIPES = {
     "fetch-pick-her": replace(
         _ARM,
         env="FetchPickAndPlace-v4",
-        agent=replace(_ARM_AGENT, hidden=(256, 256, 256), batch_size=1024),
         about="half of the goals are in the air",
     ),
     "fetch-slide-her": replace(

@@ -1,0 +1,77 @@
+"""Tasks with subgoals. The ladder: what the low level of a hierarchy must be able to do, one difficulty at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cairn.agents import SACConfig, TD3Config
+from cairn.core.schedules import constant
+from cairn.train.recipe import Recipe
+
+_SAC = SACConfig(
+    hidden=(64, 64),
+    lr=constant(1e-3),
+    gamma=0.95,
+    tau=0.05,
+    batch_size=256,
+    capacity=100_000,
+    learning_starts=500,
+    normalise=True,
+    relative_goals=True,
+)
+_RUNG = Recipe(  # of the ladder: the same arm, the same observations, the same agent but for the fifth
+    env="cairn/FetchReachFar-v0",
+    agent=_SAC,
+    hindsight="future",
+    steps=20_000,
+    target=1.0,
+    metric="success",
+    hold=3,
+    eval_every=1_000,
+    eval_episodes=50,
+    checkpoint_every=10_000,
+    log_every=500,
+)
+_SHORT = replace(_RUNG, time_limit=20)  # as long as a subgoal stands
+
+
+def _task(recipe: Recipe, about: str, goals: str, starts: str = "home") -> Recipe:
+    return replace(recipe, env_args={"goals": goals, "starts": starts}, about=about)
+
+
+RECIPES = {
+    "reach-ladder-1": _task(_RUNG, "one goal 0.22 m from home", "one"),
+    "reach-ladder-2": _task(_RUNG, "many goals, within 0.15 m of home on each axis", "near"),
+    "reach-ladder-3": _task(_SHORT, "one goal, in the 20 steps that a subgoal stands", "one"),
+    "reach-ladder-4": _task(_SHORT, "many goals, in 20 steps", "near"),
+    "reach-ladder-5": _task(
+        replace(
+            _RUNG,
+            agent=TD3Config(
+                hidden=(64, 64),
+                lr=constant(1e-3),
+                gamma=0.95,
+                tau=0.05,
+                batch_size=256,
+                capacity=100_000,
+                learning_starts=500,
+                noise=0.2,
+                normalise=True,
+                relative_goals=True,
+            ),
+        ),
+        "one goal again by another agent: where the notes left a library's SAC for their own, TD3 for SAC",
+        "one",
+    ),
+    "reach-ladder-6": _task(
+        _SHORT,
+        "one displacement from anywhere: 40 % in the notes, which asked for it where none can go",
+        "displacement",
+        "anywhere",
+    ),
+    "reach-ladder-7": _task(_SHORT, "the five waypoints of a line, each from the one before", "line", "waypoint"),
+    "reach-ladder-8": _task(_SHORT, "the waypoints of twenty lines, each from the one before", "lines", "waypoint"),
+    "reach-low": _task(
+        _SHORT, "any point within 0.2 m, from anywhere, in 20 steps: the low level of a hierarchy", "nearby", "anywhere"
+    ),
+}
