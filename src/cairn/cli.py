@@ -24,7 +24,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER]
   cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
-  cairn watch PATH [--out video.mp4] [--episodes 1]
+  cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
   cairn list [--json]
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
@@ -45,10 +45,10 @@ class EvalArgs:
 
 @dataclass(frozen=True)
 class WatchArgs:
-    """Film a policy."""
+    """Film a policy, or draw what it did from above."""
 
     path: tyro.conf.Positional[Path]
-    out: Path = Path("video.mp4")
+    out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
     episodes: Count = 1
     seed: Natural = 1000
 
@@ -143,6 +143,7 @@ def command_eval(args: list[str]) -> int:
 
 
 def command_watch(args: list[str]) -> int:
+    from cairn.report import plan
     from cairn.report.video import prepare_headless, record
     from cairn.train.checkpoint import load_policy
     from cairn.train.evaluate import as_policy
@@ -150,7 +151,8 @@ def command_watch(args: list[str]) -> int:
     prepare_headless()
     options = validated(parse(WatchArgs, args, prog="cairn watch"))
     saved = load_policy(options.path)
-    played = record(
+    show = plan.draw if options.out.suffix.lower() in plan.KINDS else record
+    played = show(
         as_policy(saved.agent), saved.task.for_scoring(), options.out, episodes=options.episodes, seed=options.seed
     )
     returns = ", ".join(f"{e.total:.1f}" for e in played)

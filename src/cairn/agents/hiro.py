@@ -35,6 +35,7 @@ from cairn.nets.state import Part
 LevelConfig = DQNConfig | SACConfig | TD3Config
 Level = DQN | SAC | TD3
 LEARNERS: dict[type, type[Level]] = {DQNConfig: DQN, SACConfig: SAC, TD3Config: TD3}
+CACHED = 6_400  # states the low level is asked about at a time: on a CPU more would leave its cache
 MOST_SUBGOALS = 10_000  # that a dqn may choose among
 
 
@@ -224,18 +225,24 @@ class HIRO:
 
         -½ Σᵢ ‖aᵢ - μˡᵒ(sᵢ, s₁ + g - sᵢ)‖² over the steps inside; with a dqn, Σᵢ Q(sᵢ, aᵢ) - max Q(sᵢ, ·).
         """
-        batch, k, c = *displacement.shape[:2], window.obs.shape[1]
-        target = window.obs[:, :1, self.positions] + displacement  # [B, K, d]
-        states = window.obs[:, None].expand(batch, k, c, -1)
+        rows = displacement.shape[1] * window.obs.shape[1]
+        share = max(CACHED // rows, 1) if displacement.device.type == "cpu" else len(displacement)
+        columns = zip(*(torch.split(x, share) for x in (window.obs, window.action, window.inside, displacement)), strict=True)
+        return torch.cat([self._fit(*some) for some in columns])
+
+    def _fit(self, obs: Tensor, action: Tensor, inside: Tensor, displacement: Tensor) -> Tensor:
+        """The likelihood of some of the windows, [b, K]."""
+        batch, k, c = *displacement.shape[:2], obs.shape[1]
+        target = obs[:, :1, self.positions] + displacement  # [b, K, d]
+        states = obs[:, None].expand(batch, k, c, -1)
         view = self.low_view(states, target[:, :, None].expand(batch, k, c, -1)).flatten(0, 2)
         if isinstance(self.low, DQN):
             q = self.low.q(self.low.encoder(view)).view(batch, k, c, -1)
-            taken = window.action[:, None, :, None].expand(batch, k, c, 1)
-            fit = q.gather(-1, taken)[..., 0] - q.amax(-1)
+            fit = q.gather(-1, action[:, None, :, None].expand(batch, k, c, 1))[..., 0] - q.amax(-1)
         else:
-            action = self.low.act(view, explore=False).view(batch, k, c, -1)
-            fit = -0.5 * (action - window.action[:, None]).square().sum(-1)
-        score: Tensor = (fit * window.inside[:, None]).sum(-1)
+            asked = self.low.act(view, explore=False).view(batch, k, c, -1)
+            fit = -0.5 * (asked - action[:, None]).square().sum(-1)
+        score: Tensor = (fit * inside[:, None]).sum(-1)
         return score
 
 

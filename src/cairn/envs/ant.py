@@ -38,12 +38,14 @@ SOFT, HARD = "0.8 0.8 0.01 0.5 2", "0.995 0.995 0.01 0.5 2"  # impedance: withou
 PIXELS = 480  # of a picture's side
 LENS = 4  # degrees, seen from afar: walls hide nothing beside them
 FLOOR, WALL, STONE, BLOCK = "0.6 0.66 0.6 1", "0.3 0.3 0.34 1", "0.7 0.67 0.6 1", "0.75 0.25 0.2 1"
-GOAL = (0.95, 0.7, 0.1, 0.9)
+GOAL, SUBGOAL = (0.95, 0.7, 0.1, 0.9), (0.1, 0.5, 1.0, 0.8)
+SUBGOAL_SIZE, SUBGOAL_HEIGHT = 0.4, 6.0
 
 PARTS = ("compiler", "option", "worldbody", "worldbody/geom", "worldbody/body", "worldbody/light")  # of Gymnasium's
 
 Cell = tuple[int, int]  # row, column
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
+Mark = tuple[tuple[float, float, float], float, tuple[float, ...]]  # middle, radius, colour
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,12 @@ class Ant(gym.Env[Any, Any]):
         self.action_space = spaces.Box(-TORQUE, TORQUE, (model.nu,), np.float32)
         self.steps = 0
         self._viewer: Any = None
+        self._subgoal: tuple[Mark, ...] = ()
+
+    def mark(self, point: Array) -> None:
+        """Show a subgoal, x and y at least, from the next picture on."""
+        x, y = point[:2].tolist()
+        self._subgoal = (((x, y, SUBGOAL_HEIGHT), SUBGOAL_SIZE, SUBGOAL),)
 
     def close(self) -> None:
         if self._viewer is not None:
@@ -216,13 +224,13 @@ class Ant(gym.Env[Any, Any]):
             self._viewer = _viewer(self.model, self.data, self.view)
         mujoco.mj_kinematics(self.model, self.data)  # a step ends with positions, not with where they put the bodies
         mujoco.mj_camlight(self.model, self.data)
-        for place, radius, colour in self._marks():
+        for place, radius, colour in (*self._marks(), *self._subgoal):
             ball = mujoco.mjtGeom.mjGEOM_SPHERE
             self._viewer.add_marker(type=ball, pos=np.array(place), size=np.full(3, radius), rgba=np.array(colour))
         picture: Array = self._viewer.render("rgb_array")
         return picture.copy()
 
-    def _marks(self) -> list[tuple[tuple[float, float, float], float, tuple[float, ...]]]:
+    def _marks(self) -> list[Mark]:
         """Balls to be seen, not felt: middle, radius, colour."""
         return []
 
@@ -230,6 +238,7 @@ class Ant(gym.Env[Any, Any]):
         """The world as it was built, the ant dropped a little off its pose and speed."""
         data, chance = self.data, self.np_random
         mujoco.mj_resetData(self.model, data)
+        self._subgoal = ()
         data.qpos[:POSE] += chance.uniform(-START_NOISE, START_NOISE, POSE)
         data.qvel[:SPEED] += START_NOISE * chance.standard_normal(SPEED)
         mujoco.mj_normalizeQuat(self.model, data.qpos)

@@ -13,9 +13,11 @@ import numpy as np
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Episode
 from cairn.envs.make import Task
-from cairn.train.evaluate import Policy
+from cairn.train.evaluate import Player, Policy
 from cairn.vector.base import spec_of_env, success_of
 
+SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
+BALL, BALL_HEIGHT = 0.03, 0.3  # of one in MuJoCo, and how high it hangs where the task is flat
 KINDS = (".mp4", ".mkv", ".mov", ".avi")
 
 
@@ -27,7 +29,7 @@ def prepare_headless() -> None:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
-def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
+def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
     """Play `episodes` from fresh seeds, write every frame to `out`, and return how each went."""
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
@@ -45,11 +47,16 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
         with writer as video:
             for k in range(episodes):
                 obs, _ = env.reset(seed=seed + k)
+                if isinstance(policy, Player):
+                    policy.forget(np.ones(1, bool))
                 total, length, ended = 0.0, 0, False
                 while not ended:
-                    video.append_data(_frame(env.render()))
                     row = np.asarray(layout(obs), spec.obs_dtype)[None]
                     action = spec.action.to_env(policy(row))[0]
+                    point = policy.subgoal() if isinstance(policy, Player) else None
+                    if point is not None:
+                        _mark(env, point[0])
+                    video.append_data(_frame(env.render()))
                     obs, reward, terminated, truncated, info = env.step(action.item() if action.ndim == 0 else action)
                     total, length = total + float(reward), length + 1
                     ended = bool(terminated or truncated)
@@ -70,6 +77,23 @@ def record(policy: Policy, task: Task, out: Path, *, episodes: int = 1, seed: in
     finally:
         env.close()
     return played
+
+
+def _mark(env: Any, point: Array) -> None:
+    """Draw a subgoal into the next frame: by the task's own `mark`, or as a ball where MuJoCo draws."""
+    bare = env.unwrapped
+    if hasattr(bare, "mark"):
+        bare.mark(point)
+        return
+    drawn = getattr(bare, "point_env", bare)  # a point in a maze is drawn by the point
+    renderer = getattr(drawn, "mujoco_renderer", None)
+    if renderer is not None:
+        renderer._get_viewer("rgb_array").add_marker(
+            type=2,  # a sphere
+            pos=np.concatenate([point, np.full(3, BALL_HEIGHT)])[:3] if len(point) < 3 else point[:3].astype(float),
+            size=np.full(3, BALL),
+            rgba=np.array(SUBGOAL),
+        )
 
 
 def _frame(image: object) -> Array:

@@ -68,6 +68,11 @@ class Player:
             self.memory = self.agent.memory(len(obs))
         return self.agent.act(rows, explore=self.explore, memory=self.memory).cpu().numpy()
 
+    def subgoal(self) -> Array | None:
+        """The points [N, d] that a hierarchy makes for, since it last acted."""
+        target = getattr(self.memory, "target", None)
+        return None if target is None else target.cpu().numpy().copy()
+
     def forget(self, ended: Array) -> None:
         """[N] bool: what these environments show next begins an episode."""
         if self.memory is not None:
