@@ -227,8 +227,9 @@ class HIRO:
         """
         rows = displacement.shape[1] * window.obs.shape[1]
         share = max(CACHED // rows, 1) if displacement.device.type == "cpu" else len(displacement)
-        columns = zip(*(torch.split(x, share) for x in (window.obs, window.action, window.inside, displacement)), strict=True)
-        return torch.cat([self._fit(*some) for some in columns])
+        columns = (window.obs, window.action, window.inside, displacement)
+        parts = zip(*(torch.split(column, share) for column in columns), strict=True)
+        return torch.cat([self._fit(*part) for part in parts])
 
     def _fit(self, obs: Tensor, action: Tensor, inside: Tensor, displacement: Tensor) -> Tensor:
         """The likelihood of some of the windows, [b, K]."""
