@@ -11,6 +11,7 @@ import pytest
 
 from cairn.cli import main
 
+HIRO = ["train", "--env", "Pendulum-v1", "--agent", "hiro"]
 QUICK = ["--steps", "600", "--eval-every", "300", "--eval-episodes", "2", "--checkpoint-every", "300"]
 
 
@@ -56,6 +57,16 @@ def home(tmp_path, monkeypatch):
         (["train", "bitflip-dqn-her", "--hindsight", "past"], "--hindsight"),
         (["train", "bitflip-dqn-her", "--env-args", '{"n": 0}'], "n is 0; there must be at least one bit"),
         (["train", "--env", "CartPole-v1", "--agent", "dqn", "--agent.relative-goals"], "needs a task with goals"),
+        ([*HIRO], "agent.subgoal is not set"),
+        ([*HIRO, "--agent.subgoal", "2", "9"], "0 <= FROM < TO <= 3"),
+        ([*HIRO, "--agent.subgoal", "0", "2", "--agent.subgoal-range", "1"], "agent.subgoal_range has 1 numbers"),
+        ([*HIRO, "--agent.subgoal", "0", "1", "--agent.every", "0"], "agent.every is 0; it must be at least 1."),
+        ([*HIRO, "--agent.subgoal", "0", "1", "--agent.low", "dqn"], "agent.low must be a sac or td3"),
+        ([*HIRO, "--agent.low", "ppo"], "agent.low cannot be ppo"),
+        ([*HIRO, "--agent.low.gama", "1"], "Did you mean --agent.low.gamma?"),
+        ([*HIRO, "--agent.subgoal", "0", "1", "--levels", '{"low": "nowhere"}'], "there is no nowhere"),
+        ([*HIRO, "--agent.subgoal", "0", "1", "--agent.high-hindsight", "0.5"], "Pendulum-v1 has none"),
+        ([*HIRO, "--hindsight", "future"], "each level has its own"),
         (["train", "--env", "FetchReach-v3", "--agent", "sac"], "FetchReach-v3 is broken"),
         (["eval"], "PATH"),
         (["eval", "nowhere"], "there is no nowhere"),

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from cairn.core.checks import Count, Natural, validated
 from cairn.core.errors import CairnError, closest
 
 T = TypeVar("T")
+LEVELS = ("high", "low")  # of a hierarchy
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
@@ -221,7 +222,7 @@ def _flags(source: Any, prefix: str = "--") -> list[str]:
     for f in fields(source):
         name = prefix + f.name.replace("_", "-")
         value = None if isinstance(source, type) else getattr(source, f.name)
-        if is_dataclass(value) and f.name in ("agent", "high", "low"):
+        if is_dataclass(value) and f.name in ("agent", *LEVELS):
             out += _flags(value, f"{name}.")
         else:
             out += [name, prefix + "no-" + f.name.replace("_", "-")]
@@ -280,7 +281,22 @@ def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
             raise SystemExit(0)
         raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
     cfg = config_type(agent)()
+    for level in [f.name for f in fields(cfg) if f.name in LEVELS]:  # which learner each level of a hierarchy is
+        kind, rest = _take(rest, f"--agent.{level}")
+        if kind is not None:
+            cfg = replace(cfg, **{level: _learner(level, kind)})
     return Recipe(env=env, agent=cfg, steps=100_000, name=f"{agent}-{env.replace('/', '-')}"), rest
+
+
+def _learner(level: str, kind: str) -> Any:
+    """The default config of a level's learner."""
+    from cairn.agents import config_type
+    from cairn.agents.hiro import LEARNERS
+
+    cfg = config_type(kind)
+    if cfg not in LEARNERS:
+        raise CairnError(f"agent.{level} cannot be {kind}; the levels of a hierarchy are dqn, sac or td3.")
+    return cfg()
 
 
 def _take(args: list[str], flag: str) -> tuple[str | None, list[str]]:

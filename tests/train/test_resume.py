@@ -14,7 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from cairn.agents import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.agents import A2CConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from cairn.core.errors import CairnError
 from cairn.train.checkpoint import checkpoints
 from cairn.train.recipe import Recipe
@@ -28,6 +28,17 @@ AGENTS = {
     "dqn-her": (
         "cairn/BitFlip-v0",
         DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=2, capacity=700, normalise=True),
+    ),
+    "hiro": (
+        "Pendulum-v1",
+        HIROConfig(
+            high=SACConfig(**SMALL, learning_starts=200, batch_size=16, updates_per_step=0.2, capacity=60),
+            low=TD3Config(**SMALL, learning_starts=100, batch_size=16, capacity=700, normalise=True),
+            subgoal=(0, 2),
+            subgoal_range=(0.5, 0.5),
+            every=7,
+            low_hindsight=0.3,
+        ),
     ),
     "ppo": (
         "Pendulum-v1",

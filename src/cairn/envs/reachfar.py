@@ -22,8 +22,8 @@ from cairn.core.types import Array
 Goals = Literal["far", "near", "nearby", "one", "displacement", "line", "lines"]
 Starts = Literal["home", "anywhere", "waypoint"]
 
-# Proven by `towards`: from home and from one another every point is met within 2 cm, none takes 100 steps. Beyond it
-# the arm is stretched (x, z), meets the robot's own body (small x) or the table (small z).
+# Proven by `towards`: 25,571 points, 2.5 cm apart, from home and 10,500 from one another were each met within 2 cm in 51
+# steps at most. Beyond it the arm is stretched (large x, high z) or meets its own body (small x) or the table (low z).
 REACHABLE = Region(
     (
         ((1.05, 0.10, 0.43), (1.40, 1.40, 0.85)),  # beside and above the table
@@ -193,7 +193,7 @@ class Pose:
 
 
 class Arm:
-    """FetchReach's robot: moved as there, to the last bit or nearly, in half the time; saved and restored."""
+    """FetchReach's robot: moved as there, but for rounding, in two thirds of the time; saved and restored."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.fetch = MujocoFetchReachEnv(render_mode=render_mode)

@@ -149,6 +149,8 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
         generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
         return Ring(capacity, recipe.envs, envs.spec, generator=generator, gamma=gamma, n=n, slack=slack, folder=folder)
 
+    relabels = recipe.hindsight != "off" or getattr(cfg, "high_hindsight", 0.0) > 0
+    rule = goal_rule(recipe.task) if relabels else None  # before any file is made
     if isinstance(agent, HIRO):
         return Segments(
             ring(max(cfg.low.capacity, cfg.high.capacity * cfg.every), cfg.low.gamma, 1),
@@ -158,14 +160,13 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
             windows=cfg.high.capacity,
             slack=slack * recipe.envs,
             goal=envs.spec.goal,
-            rule=goal_rule(recipe.task) if cfg.high_hindsight else None,
+            rule=rule,
             folder=folder,
         )
     if not hasattr(cfg, "capacity"):
         return None
     steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
-    if recipe.hindsight == "off":
+    if recipe.hindsight == "off" or rule is None:
         return steps
-    rule = goal_rule(recipe.task)
     assert envs.spec.goal is not None  # as the rule's finder has seen
     return Hindsight(steps, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)
