@@ -64,7 +64,7 @@ def home(tmp_path, monkeypatch):
         ([*HIRO, "--agent.subgoal", "0", "1", "--agent.low", "dqn"], "agent.low must be a sac or td3"),
         ([*HIRO, "--agent.low", "ppo"], "agent.low cannot be ppo"),
         ([*HIRO, "--agent.low.gama", "1"], "Did you mean --agent.low.gamma?"),
-        ([*HIRO, "--agent.subgoal", "0", "1", "--levels", '{"low": "nowhere"}'], "there is no nowhere"),
+        ([*HIRO, "--agent.subgoal", "0", "1", "--levels", '{"low": "nowhere"}'], "there is no nowhere to start"),
         ([*HIRO, "--agent.subgoal", "0", "1", "--agent.high-hindsight", "0.5"], "Pendulum-v1 has none"),
         ([*HIRO, "--hindsight", "future"], "each level has its own"),
         (["train", "--env", "FetchReach-v3", "--agent", "sac"], "FetchReach-v3 is broken"),

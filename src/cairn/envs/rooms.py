@@ -15,13 +15,13 @@ from cairn.core.types import Array
 Keys = Literal["corner", "anywhere"]
 Cell = tuple[int, int]  # x to the right, y down
 
-WIDTH, HEIGHT = 25, 9  # of the map, outer walls included
-ROOM = (5, 7)
+WIDTH, HEIGHT = 25, 10  # of the map, outer walls included
+ROOM = (5, 8)
 ROOMS = tuple(((x, 1), (x + ROOM[0] - 1, ROOM[1])) for x in (1, 7, 13, 19))  # first and last cell
-DOORWAYS: tuple[Cell, ...] = ((6, 1), (12, 7))
-DOOR: Cell = (18, 1)
-KEY: Cell = (1, 7)
-GOAL: Cell = (23, 7)
+DOORWAYS: tuple[Cell, ...] = ((6, 3), (12, 6))
+DOOR: Cell = (18, 3)
+KEY: Cell = (2, 6)
+GOAL: Cell = (22, 6)
 REACHABLE = Region((*ROOMS, *((cell, cell) for cell in (*DOORWAYS, DOOR))))
 MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))  # right, down, left, up
 

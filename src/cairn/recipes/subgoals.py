@@ -65,7 +65,7 @@ RECIPES = {
     ),
     "reach-ladder-6": _task(
         _SHORT,
-        "one displacement from anywhere: 40 % in the notes, which asked for it where none can go",
+        "one displacement from anywhere, asked for only where it can be reached: 40 % in the notes, which did not ask",
         "displacement",
         "anywhere",
     ),

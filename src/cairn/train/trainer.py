@@ -62,7 +62,7 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
         for level, path in recipe.levels.items():
-            load_level(Path(path), agent, level)
+            load_level(_found_level(path), agent, level)
         run = Run(recipe, folder, scorer)
         replay = _replay(recipe, agent, envs, folder)
         run.resume(agent, replay) if resume else run.start()
@@ -95,6 +95,15 @@ def _check_replay(recipe: Recipe) -> None:
             raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
     if recipe.levels and not isinstance(recipe.agent, HIROConfig):
         raise CairnError("levels are loaded into hiro only; this agent has none.")
+
+
+def _found_level(name: str) -> Path:
+    """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name."""
+    runs = sorted(Path("runs").glob(f"{name}-s*"), key=lambda p: p.stat().st_mtime, reverse=True)
+    for folder in (Path(name), Path("zoo") / name, *runs):
+        if folder.exists():
+            return folder
+    raise CairnError(f"there is no {name} to start a level from: name a folder, or run `cairn train {name}` first.")
 
 
 def _stored_agent(folder: Path | None) -> AgentConfig:
