@@ -1,4 +1,4 @@
-"""What is drawn of a hierarchy: its subgoals reach the picture and the film, and its memory hears of episodes ending."""
+"""What is drawn of a hierarchy: its subgoals reach picture and film, and its memory hears of episodes that end."""
 
 from dataclasses import replace
 
