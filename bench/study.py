@@ -2,7 +2,7 @@
 
     bitflip     success against steps for 8 to 50 bits, with hindsight and without
     her-goals   strategies and k of hindsight, one goal against many, hindsight against none
-    racecar     the race car with the faults of the notes put back, one at a time
+    racecar     the race car with the faults of the notes put back, one at a time (racecar-her itself is in results/)
 
 Each variant is a plain `cairn train` in a process of its own, under runs/study; one that was finished is not run again.
 The curves go to results/studies/NAME.json; --draw makes docs/img/NAME.png and prints the table from that file alone.
@@ -76,7 +76,6 @@ def racecar() -> list[Variant]:
 
     slow = ("--time-limit", "1500", "--steps", "240000", "--agent.updates-per-step", "0.5")  # the same updates
     return [
-        car("as mended"),
         car("no margin to the walls", margin=0.0),
         car("a touch ends the episode", contact="ends"),
         car("a touch costs nothing", contact="free"),

@@ -36,6 +36,7 @@ class DQNConfig:
     tau: Unit = 1.0  # τ: share of Q taken over at each target update
     target_every: Count = 250  # updates between target updates
     max_norm: Positive = 10.0  # gradient norm
+    q_range: tuple[float, ...] | None = None  # (least, most) a return can be, where that is known: targets keep to it
     normalise: bool = False  # observations and goals, by running statistics
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
 
@@ -46,6 +47,8 @@ class DQN:
     def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Discrete):
             raise CairnError("DQN acts in discrete action spaces only; use sac, td3 or ppo for this task.")
+        if cfg.q_range is not None and (len(cfg.q_range) != 2 or not cfg.q_range[0] < cfg.q_range[1]):
+            raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the least first.")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.actions = spec.action.n
         torch.manual_seed(seed)
@@ -76,7 +79,8 @@ class DQN:
         judged = self.target(batch.next_obs)
         chosen = self.q(batch.next_obs) if self.cfg.double else judged
         best = chosen.argmax(-1, keepdim=True)
-        return torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
+        target = torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
+        return target if self.cfg.q_range is None else target.clamp(*self.cfg.q_range)
 
     def update(self, batch: Transition) -> Metrics:
         self.opt.lr = self.cfg.lr(self.progress)

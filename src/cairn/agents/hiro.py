@@ -53,6 +53,7 @@ class HIROConfig:
     low_scale: Positive = 1.0  # times the low level's reward
     high_scale: Positive = 1.0  # times the task's reward
     low_hindsight: Unit = 0.0  # share of the low level's batch that makes for what was reached soon after
+    low_ahead: Count | None = None  # at most so many steps after; None: c
     high_hindsight: Unit = 0.0  # share of the high level's batch with a goal of hindsight
     correction: Literal["likeliest", "achieved", "off"] = "likeliest"  # the paper's; s' - s itself; none
     candidates: Count = 10  # K, the subgoal asked for and the displacement achieved among them

@@ -98,15 +98,15 @@ class Segments:
 
     # -- for the low level
 
-    def asked(self, batch: int, hindsight: float = 0.0) -> Asked:
-        """Single steps; a share `hindsight` of them makes for a point that was reached at most c steps later."""
+    def asked(self, batch: int, hindsight: float = 0.0, ahead: int | None = None) -> Asked:
+        """Single steps; a share `hindsight` of them makes for a point reached at most `ahead` (c) steps later."""
         cell = self.ring.draw(batch, self.newest)
         at = cell % self.ring.total
         target = self.target_of.take(at, 0)
         count = round(batch * hindsight)
         if count:
             row, env = np.divmod(cell[:count], self.ring.num_envs)
-            end = np.minimum(self.episodes.span(cell[:count])[1], row + self.c)
+            end = np.minimum(self.episodes.span(cell[:count])[1], row + (ahead or self.c))
             later = self.episodes.between(row, end, env)
             target[:count] = self.ring.successors(later % self.ring.total)[:, self.positions]
         cells = self.ring.cells

@@ -49,7 +49,7 @@ def learn(agent: HIRO, segments: Segments, run: Run) -> None:
     due = [int((run.step - level.learning_starts) * level.updates_per_step) for level in (cfg.high, cfg.low)]
     while cfg.freeze != "low" and agent.updates[1] < due[1]:
         agent.updates[1] += 1
-        run.log(agent.update_low(segments.asked(cfg.low.batch_size, cfg.low_hindsight).to(run.device)))
+        run.log(agent.update_low(segments.asked(cfg.low.batch_size, cfg.low_hindsight, cfg.low_ahead).to(run.device)))
     learned = cfg.freeze != "high" and cfg.subgoals == "learned" and segments.stored > 0
     while learned and agent.updates[0] < due[0]:
         agent.updates[0] += 1
