@@ -12,7 +12,7 @@ from gymnasium import spaces
 from cairn.core.goals import Region
 from cairn.core.types import Array
 
-Keys = Literal["corner", "anywhere"]
+Keys = Literal["one", "anywhere"]
 Cell = tuple[int, int]  # x to the right, y down
 
 WIDTH, HEIGHT = 25, 10  # of the map, outer walls included
@@ -40,29 +40,31 @@ FLOOR = frozenset[Cell]().union(*map(cells, REACHABLE.boxes))
 
 
 class KeyDoorRooms(gym.Env[Any, Any]):
-    """Fetch the key, walk back, through the door and to the goal: 58 to 68 moves, and 1 at their end; else 0.
+    """Fetch the key, walk back, through the door and to the goal: 40 to 49 moves, and 1 at their end; else 0.
 
         #########################
-        #......sssss#.....D.....#
+        #.....#sssss#.....#.....#
         #.....#sssss#.....#.....#    s  an episode begins in one of these
-        #.....#sssss#.....#.....#    K  the key: to step on it is to have it
+        #......sssss#.....D.....#    K  the key: to step on it is to have it
         #.....#sssss#.....#.....#    D  the door: it opens to who walks into it with the key
         #.....#sssss#.....#.....#    G  the goal, which ends the episode
+        #.K...#sssss......#...G.#
         #.....#sssss#.....#.....#
-        #K....#sssss......#....G#
+        #.....#sssss#.....#.....#
         #########################
 
     observation: x, y, has_key, door_open, x and y of the key's place, x and y of the goal; in cells, from the upper
-    left. Actions: right, down, left, up; who walks into a wall stays. In 400 steps uniform actions get there six
-    times in 100,000 episodes; walking to a random cell within ±5 every ten steps, four times in 100.
+    left. Actions: right, down, left, up; who walks into a wall stays. In 400 steps uniform actions get there in 4 of
+    10,000 episodes; walking to a random cell within ±5 every ten steps, in 345. Nothing lies in a corner or at the end
+    of a wall, where a policy that goes one way for long would come by.
 
-    keys: "corner" is where the map shows it; "anywhere" draws a cell of the first room.
+    keys: "one" is where the map shows it; "anywhere" draws a cell of the first room.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
     reachable = REACHABLE
 
-    def __init__(self, *, keys: Keys = "corner", render_mode: str | None = None) -> None:
+    def __init__(self, *, keys: Keys = "one", render_mode: str | None = None) -> None:
         _one_of("keys", keys, get_args(Keys))
         _one_of("render_mode", render_mode, (None, "rgb_array"))
         self.keys, self.render_mode = keys, render_mode
@@ -76,7 +78,7 @@ class KeyDoorRooms(gym.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
         self.cell = self._draw(1)
-        self.key = KEY if self.keys == "corner" else self._draw(0)
+        self.key = KEY if self.keys == "one" else self._draw(0)
         self.has_key = self.door_open = False
         return self._obs(), {}
 
@@ -91,7 +93,7 @@ class KeyDoorRooms(gym.Env[Any, Any]):
         return self._obs(), float(reached), reached, False, {"is_success": reached}
 
     def render(self) -> Array | None:
-        """The map from above, [216, 600, 3] of uint8; None without a render_mode."""
+        """The map from above, [240, 600, 3] of uint8; None without a render_mode."""
         if self.render_mode is None:
             return None
         picture = np.full((HEIGHT * PIXELS, WIDTH * PIXELS, 3), WALL, np.uint8)
