@@ -8,6 +8,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cairn.envs  # noqa: F401  registers the task
+from cairn.envs.goals import goal_rule
+from cairn.envs.make import Task
 from cairn.envs.rooms import DOOR, FLOOR, GOAL, HEIGHT, KEY, MOVES, REACHABLE, ROOMS, WIDTH, KeyDoorRooms, cells
 
 LIMIT = 400
@@ -33,8 +35,15 @@ def move(cell, far):
     return min(range(4), key=lambda a: far.get((x + MOVES[a][0], y + MOVES[a][1]), 10**6))
 
 
+class Rooms(KeyDoorRooms):
+    """Shows its observation alone."""
+
+    def _obs(self):
+        return super()._obs()["observation"]
+
+
 def at(cell, **state):
-    env = KeyDoorRooms()
+    env = Rooms()
     env.reset(seed=0)
     env.cell = cell
     vars(env).update(state)
@@ -48,7 +57,7 @@ def test_is_a_clean_gymnasium_task():
 
 
 def test_key_door_goal_is_the_way_and_pays_once_at_its_end():
-    env = gym.make("cairn/KeyDoorRooms-v0", disable_env_checker=True)
+    env = Rooms()
     lengths = set()
     for seed in range(50):
         obs, _ = env.reset(seed=seed)
@@ -61,9 +70,19 @@ def test_key_door_goal_is_the_way_and_pays_once_at_its_end():
             assert not truncated and info["is_success"] == terminated
             assert obs[3] == (obs[0] >= DOOR[0])  # the way never leads back through it
         assert rewards == [0.0] * (len(rewards) - 1) + [1.0]
-        assert obs.tolist() == [*GOAL, 1, 1, *KEY, *GOAL]
+        assert obs.tolist() == [*GOAL, 1, 1, *KEY]
         lengths.add(len(rewards))
     assert min(lengths) >= 40 and max(lengths) <= 49 and len(lengths) > 5
+
+
+def test_its_goal_rule_is_what_the_steps_pay():
+    rule = goal_rule(Task("cairn/KeyDoorRooms-v0"))
+    there, here = np.array([GOAL], np.float32), np.array([[3, 3]], np.float32)
+    assert (rule.reward(there, there), rule.reward(here, there)) == (1, 0)
+    assert rule.terminated(there, there) and not rule.terminated(here, there)
+    obs, _ = KeyDoorRooms().reset(seed=0)
+    assert obs["achieved_goal"].tolist() == obs["observation"][:2].tolist()
+    assert obs["desired_goal"].tolist() == list(GOAL)
 
 
 def test_walls_hold_and_moves_go_their_way():
@@ -93,12 +112,12 @@ def test_the_key_is_taken_by_stepping_on_it():
 
 
 def test_starts_differ_and_repeat_under_a_seed():
-    env = KeyDoorRooms()
+    env = Rooms()
     first = [tuple(env.reset(seed=seed)[0]) for seed in range(300)]
     assert {cell[:2] for cell in first} == cells(ROOMS[1])
     assert [tuple(env.reset(seed=seed)[0]) for seed in range(20)] == first[:20]
     assert {cell[4:6] for cell in first} == {KEY}
-    env = KeyDoorRooms(keys="anywhere")
+    env = Rooms(keys="anywhere")
     assert {tuple(env.reset(seed=seed)[0][4:6]) for seed in range(300)} == cells(ROOMS[0])
 
 
@@ -149,6 +168,8 @@ def test_a_picture_shows_agent_key_and_door():
     changed = (env.render() != still).any(-1)
     assert {(x // 24, y // 24) for y, x in np.argwhere(changed).tolist()} == {(17, 3), DOOR, KEY}
     assert KeyDoorRooms().render() is None
+    env.mark(np.array([14.2, 6.9], np.float32))
+    assert (env.render()[7 * 24 + 12, 14 * 24 + 12] == (40, 120, 220)).all()
 
 
 @pytest.mark.parametrize("args", [{"keys": "lost"}, {"render_mode": "human"}])

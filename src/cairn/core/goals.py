@@ -27,11 +27,15 @@ class GoalRule(Protocol):
 
 @dataclass(frozen=True)
 class Within:
-    """-1 a step, and 0 where the achieved lies within `threshold` of the desired; `ends` where arriving ends it."""
+    """`base` a step, and 1 more where the achieved lies within `threshold` of the desired: -1 and 0, if not 0 and 1.
+
+    `ends` where arriving ends the episode.
+    """
 
     threshold: float
     ends: bool = False
     cost: bool = False
+    base: float = -1.0
 
     def reached(self, achieved: Array, desired: Array) -> Array:
         """‖achieved - desired‖ ≤ threshold"""
@@ -40,7 +44,7 @@ class Within:
         return out
 
     def reward(self, achieved: Array, desired: Array) -> Array:
-        return self.reached(achieved, desired).astype(np.float32) - np.float32(1)
+        return self.reached(achieved, desired).astype(np.float32) + np.float32(self.base)
 
     def terminated(self, achieved: Array, desired: Array) -> Array:
         return self.reached(achieved, desired) if self.ends else np.zeros(achieved.shape[:-1], bool)

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from cairn.core.goals import Region
+from cairn.core.goals import Region, Within
 from cairn.core.types import Array
 
 Keys = Literal["one", "anywhere"]
@@ -27,6 +27,7 @@ MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))  # right, down, left, up
 
 PIXELS = 24  # of a cell's side
 WALL, GROUND, AGENT = (58, 58, 66), (226, 221, 210), (200, 50, 40)
+SUBGOAL = (40, 120, 220)
 KEY_COLOUR, DOOR_COLOUR, GOAL_COLOUR = (224, 168, 32), (122, 78, 44), (70, 150, 80)
 
 
@@ -53,36 +54,46 @@ class KeyDoorRooms(gym.Env[Any, Any]):
         #.....#sssss#.....#.....#
         #########################
 
-    observation: x, y, has_key, door_open, x and y of the key's place, x and y of the goal; in cells, from the upper
-    left. Actions: right, down, left, up; who walks into a wall stays. In 400 steps uniform actions get there in 4 of
-    10,000 episodes; walking to a random cell within ±5 every ten steps, in 345. Nothing lies in a corner or at the end
-    of a wall, where a policy that goes one way for long would come by.
+    observation: x, y, has_key, door_open, x and y of the key's place; achieved_goal: x, y; desired_goal: x and y of the
+    goal; in cells, from the upper left. Actions: right, down, left, up; who walks into a wall stays. In 400 steps
+    uniform actions get there in 4 of 10,000 episodes; walking to a random cell within ±5 every ten steps, in 345.
+    Nothing lies in a corner or at the end of a wall, where a policy that goes one way for long would come by.
 
     keys: "one" is where the map shows it; "anywhere" draws a cell of the first room.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
     reachable = REACHABLE
+    goal_rule = Within(0.5, ends=True, base=0.0)
 
     def __init__(self, *, keys: Keys = "one", render_mode: str | None = None) -> None:
         _one_of("keys", keys, get_args(Keys))
         _one_of("render_mode", render_mode, (None, "rgb_array"))
         self.keys, self.render_mode = keys, render_mode
         far = [WIDTH - 1, HEIGHT - 1]
-        high = np.array([*far, 1, 1, *far, *far], np.float32)
-        self.observation_space = spaces.Box(np.zeros(8, np.float32), high, dtype=np.float32)
+        place = spaces.Box(np.zeros(2, np.float32), np.array(far, np.float32))
+        state = spaces.Box(np.zeros(6, np.float32), np.array([*far, 1, 1, *far], np.float32))
+        self.observation_space = spaces.Dict(observation=state, achieved_goal=place, desired_goal=place)
         self.action_space = spaces.Discrete(len(MOVES))
         self.cell, self.key = ROOMS[1][0], KEY
         self.has_key = self.door_open = False
+        self.subgoal: Array | None = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def mark(self, point: Array) -> None:
+        """Show a subgoal, x and y at least, from the next picture on."""
+        self.subgoal = point[:2]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
         super().reset(seed=seed)
         self.cell = self._draw(1)
         self.key = KEY if self.keys == "one" else self._draw(0)
         self.has_key = self.door_open = False
+        self.subgoal = None
         return self._obs(), {}
 
-    def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
         (x, y), (dx, dy) = self.cell, MOVES[action]
         cell = x + dx, y + dy
         self.door_open |= self.has_key and cell == DOOR
@@ -104,13 +115,20 @@ class KeyDoorRooms(gym.Env[Any, Any]):
             _fill(picture, DOOR, DOOR_COLOUR)
         if not self.has_key:
             _fill(picture, self.key, KEY_COLOUR, margin=7)
+        if self.subgoal is not None:
+            x, y = self.subgoal.round().astype(int).tolist()
+            _fill(picture, (x, y), SUBGOAL, margin=6)
         _fill(picture, self.cell, AGENT, margin=3)
         if self.has_key:
             _fill(picture, self.cell, KEY_COLOUR, margin=9)
         return picture
 
-    def _obs(self) -> Array:
-        return np.array([*self.cell, self.has_key, self.door_open, *self.key, *GOAL], np.float32)
+    def _obs(self) -> dict[str, Array]:
+        return {
+            "observation": np.array([*self.cell, self.has_key, self.door_open, *self.key], np.float32),
+            "achieved_goal": np.array(self.cell, np.float32),
+            "desired_goal": np.array(GOAL, np.float32),
+        }
 
     def _draw(self, room: int) -> Cell:
         """A cell of a room, each equally likely."""
