@@ -1,6 +1,6 @@
 import torch
 
-from cairn.core.losses import clipped_surrogate, clipped_value, huber_td, temperature, twin_q
+from cairn.core.losses import clipped_surrogate, clipped_value, huber_td, temperature, twin_huber, twin_q
 
 
 def test_clipped_surrogate_takes_the_pessimistic_side():
@@ -28,3 +28,8 @@ def test_temperature_falls_while_the_policy_is_too_random():
     log_alpha = torch.zeros((), requires_grad=True)
     temperature(log_alpha, torch.tensor(2.0), -1.0).backward()
     assert log_alpha.grad > 0  # a descent step lowers it
+
+
+def test_twin_huber_is_linear_beyond_one():
+    q, target = torch.tensor([[0.5, 3.0], [0.0, -1.0]]), torch.tensor([0.0, 0.0])
+    assert torch.isclose(twin_huber(q, target), torch.tensor((0.125 + 2.5) / 2 + (0.0 + 0.5) / 2))
