@@ -16,6 +16,7 @@ DOORS = {
     "envs": {"core"},
     "agents": {"core", "nets", "replay"},
     "train": {"core", "nets", "replay", "vector", "envs", "agents"},
+    "experts": {"core", "nets", "vector", "envs", "agents", "train"},
     "recipes": {"core", "agents", "train"},
     "report": {"core", "vector", "envs", "agents", "train", "recipes"},
 }

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
   cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
   cairn list [--json]
+  cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
 
@@ -59,6 +60,17 @@ class ListArgs:
     """Show the recipes."""
 
     json: bool = False
+
+
+@dataclass(frozen=True)
+class ImportArgs:
+    """Turn a policy of Stable-Baselines3 into one of Cairn's, without running anything in its file."""
+
+    path: tyro.conf.Positional[Path]  # the zip: ppo, a2c, sac, td3, ddpg or dqn, with an MLP
+    out: Path  # the folder to write
+    normalizer: Path | None = None  # the file of its VecNormalize, where it had one
+    env: str | None = None  # the task; else as the file is named: ppo-CartPole-v1.zip
+    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -172,11 +184,26 @@ def command_list(args: list[str]) -> int:
     return 0
 
 
+def command_import(args: list[str]) -> int:
+    from cairn.experts.sb3 import read
+    from cairn.report.video import prepare_headless
+    from cairn.train.checkpoint import save_policy
+
+    prepare_headless()
+    options = parse(ImportArgs, args, prog="cairn import")
+    saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
+    save_policy(options.out, saved.agent, saved.task, saved.about)
+    note = f" But {saved.about['note']}" if "note" in saved.about else ""
+    print(f"{options.out}: {options.path.name}, a policy of {saved.agent.cfg.algorithm} for {saved.task.id}.{note}")
+    return 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
     "watch": command_watch,
     "list": command_list,
+    "import": command_import,
 }
 
 

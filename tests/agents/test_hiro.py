@@ -223,10 +223,10 @@ def test_what_does_not_fit_is_refused_by_name(spec, changes, named):
     assert named in str(error.value)
 
 
-gym.register("toys/Plane-v0", "tests.envs.toys:Plane", max_episode_steps=30)
+gym.register("toys/PlaneOf30-v0", "tests.envs.toys:Plane", max_episode_steps=30)
 
 PLANE = Recipe(
-    env="toys/Plane-v0",
+    env="toys/PlaneOf30-v0",
     agent=HIROConfig(
         high=TD3Config(hidden=(32, 32), gamma=0.9, updates_per_step=0.5, learning_starts=500, relative_goals=True),
         low=TD3Config(hidden=(32, 32), gamma=0.8, learning_starts=500),

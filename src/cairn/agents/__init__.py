@@ -9,6 +9,7 @@ import torch
 from cairn.agents.a2c import A2C, A2CConfig
 from cairn.agents.dqn import DQN, DQNConfig
 from cairn.agents.hiro import HIRO, HIROConfig
+from cairn.agents.imported import Imported, ImportedConfig
 from cairn.agents.ppo import PPO, PPOConfig
 from cairn.agents.reinforce import Reinforce, ReinforceConfig
 from cairn.agents.sac import SAC, SACConfig
@@ -28,6 +29,8 @@ __all__ = [
     "AgentConfig",
     "DQNConfig",
     "HIROConfig",
+    "Imported",
+    "ImportedConfig",
     "PPOConfig",
     "Reinforce",
     "ReinforceConfig",
@@ -38,12 +41,13 @@ __all__ = [
     "config_type",
 ]
 
-AgentConfig = A2CConfig | DQNConfig | HIROConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
+AgentConfig = A2CConfig | DQNConfig | HIROConfig | ImportedConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
 
 AGENTS: dict[str, tuple[type[Any], type[Any]]] = {
     "a2c": (A2CConfig, A2C),
     "dqn": (DQNConfig, DQN),
     "hiro": (HIROConfig, HIRO),
+    "imported": (ImportedConfig, Imported),
     "ppo": (PPOConfig, PPO),
     "reinforce": (ReinforceConfig, Reinforce),
     "sac": (SACConfig, SAC),
@@ -52,9 +56,12 @@ AGENTS: dict[str, tuple[type[Any], type[Any]]] = {
 
 
 def config_type(name: str) -> type[Any]:
-    """'sac' -> SACConfig."""
+    """'sac' -> SACConfig, of an agent to be trained."""
+    if name == "imported":
+        raise CairnError("an imported policy comes from `cairn import` and is not trained.")
     if name not in AGENTS:
-        raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(AGENTS)}.{closest(name, AGENTS)}")
+        known = [agent for agent in AGENTS if agent != "imported"]
+        raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(known)}.{closest(name, known)}")
     return AGENTS[name][0]
 
 

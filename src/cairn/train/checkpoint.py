@@ -136,7 +136,8 @@ def find_policy(path: Path) -> Path:
     """The policy folder behind a run folder, a checkpoint or a zoo entry: a run's best, else its newest."""
     if path.is_file():
         raise CairnError(
-            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles. Name the folder."
+            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles. Name the folder;"
+            " a zip of Stable-Baselines3 goes through `cairn import` first."
         )
     if not path.exists():
         raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry.")

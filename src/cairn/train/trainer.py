@@ -17,6 +17,7 @@ from cairn.core.seeding import derive, derive_many
 from cairn.envs.goals import goal_rule
 from cairn.envs.make import Task
 from cairn.replay.base import Replay
+from cairn.replay.frames import Frames
 from cairn.replay.hindsight import Hindsight
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
@@ -99,10 +100,12 @@ def _check_replay(recipe: Recipe) -> None:
 
 def _found_level(name: str) -> Path:
     """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name."""
-    runs = sorted(Path("runs").glob(f"{name}-s*"), key=lambda p: p.stat().st_mtime, reverse=True)
-    for folder in (Path(name), Path("zoo") / name, *runs):
+    for folder in (Path(name), Path("zoo") / name):
         if folder.exists():
             return folder
+    runs = [folder for folder in Path("runs").glob("*-s*") if folder.name.rpartition("-s")[0] == name]
+    if runs:
+        return max(runs, key=lambda folder: folder.stat().st_mtime)
     raise CairnError(f"there is no {name} to start a level from: name a folder, or run `cairn train {name}` first.")
 
 
@@ -152,11 +155,14 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
     """What an agent learns from, where it keeps anything."""
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
-    slack = 0 if folder is None else 2 * (recipe.checkpoint_every // recipe.envs + 1)
+    intervals = 3 if recipe.vector == "native" else 2  # some rows of a native vector are no steps
+    slack = 0 if folder is None else intervals * (recipe.checkpoint_every // recipe.envs + 1)
+
+    generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
+    common: Any = {"generator": generator, "slack": slack, "folder": folder}
 
     def ring(capacity: int, gamma: float, n: int) -> Ring:
-        generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
-        return Ring(capacity, recipe.envs, envs.spec, generator=generator, gamma=gamma, n=n, slack=slack, folder=folder)
+        return Ring(capacity, recipe.envs, envs.spec, gamma=gamma, n=n, **common)
 
     relabels = recipe.hindsight != "off" or getattr(cfg, "high_hindsight", 0.0) > 0
     rule = goal_rule(recipe.task) if relabels else None  # before any file is made
@@ -174,6 +180,8 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
         )
     if not hasattr(cfg, "capacity"):
         return None
+    if envs.spec.stack > 1:  # every frame stored once
+        return Frames(cfg.capacity, recipe.envs, envs.spec, gamma=cfg.gamma, n=cfg.n_step, **common)
     steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
     if recipe.hindsight == "off" or rule is None:
         return steps

@@ -1,0 +1,1 @@
+"""Policies to learn from that others made."""
