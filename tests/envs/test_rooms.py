@@ -70,7 +70,7 @@ def test_key_door_goal_is_the_way_and_pays_once_at_its_end():
             assert not truncated and info["is_success"] == terminated
             assert obs[3] == (obs[0] >= DOOR[0])  # the way never leads back through it
         assert rewards == [0.0] * (len(rewards) - 1) + [1.0]
-        assert obs.tolist() == [*GOAL, 1, 1, *KEY]
+        assert obs[:6].tolist() == [*GOAL, 1, 1, *KEY]
         lengths.add(len(rewards))
     assert min(lengths) >= 40 and max(lengths) <= 49 and len(lengths) > 5
 
@@ -102,6 +102,13 @@ def test_the_door_opens_to_the_key_alone_and_stays_open():
     assert env.step(RIGHT)[0][:4].tolist() == [18, 3, 1, 1]
     assert env.step(LEFT)[0][:4].tolist() == [17, 3, 1, 1]
     assert env.reset(seed=1)[0][2:4].tolist() == [0, 0]
+
+
+def test_it_feels_what_is_beside_it():
+    assert at((8, 4))._obs()[6:].tolist() == [1, 1, 1, 1]
+    assert at((7, 1))._obs()[6:].tolist() == [1, 1, 0, 0]
+    assert at((17, 3))._obs()[6:].tolist() == [0, 1, 1, 1]  # the door is a wall
+    assert at((17, 3), has_key=True)._obs()[6:].tolist() == [1, 1, 1, 1]  # but to the key
 
 
 def test_the_key_is_taken_by_stepping_on_it():

@@ -1,0 +1,86 @@
+"""Tasks seen through pictures alone: Atari games, and CartPole as its camera shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cairn.agents import A2CConfig, DQNConfig, PPOConfig
+from cairn.core.schedules import constant, linear
+from cairn.train.recipe import Recipe
+
+_PPO = PPOConfig(
+    horizon=128,
+    batch_size=256,
+    epochs=4,
+    lr=linear(2.5e-4, 0.0),
+    clip=linear(0.1, 0.0),
+    value_weight=0.5,
+    entropy_weight=constant(0.01),
+)
+_GAME = Recipe(  # what games share: ten million steps are forty million frames
+    env="ALE/Pong-v5",
+    agent=_PPO,
+    steps=10_000_000,
+    envs=8,
+    vector="native",
+    hold=2,
+    eval_every=250_000,
+    eval_episodes=15,
+    checkpoint_every=500_000,
+    log_every=10_000,
+    threads=0,
+)
+
+RECIPES = {
+    "pong-ppo": replace(_GAME, target=20, about="frame skip, eight games at once, ends stored as they were"),
+    "pong-a2c": replace(
+        _GAME,
+        agent=A2CConfig(
+            horizon=5, lr=linear(7e-4, 0.0), rmsprop=True, value_weight=0.25, entropy_weight=constant(0.01)
+        ),
+        envs=16,
+        target=18,
+        about="five steps of sixteen games an update",
+    ),
+    "breakout-dqn": replace(
+        _GAME,
+        env="ALE/Breakout-v5",
+        agent=DQNConfig(
+            lr=constant(1e-4),
+            batch_size=32,
+            capacity=400_000,
+            learning_starts=100_000,
+            updates_per_step=0.25,
+            epsilon=linear(1.0, 0.01, 0.1),
+            target_every=250,  # a thousand steps
+        ),
+        target=350,
+        checkpoint_every=100_000,
+        about="every frame stored once: 7.2 kB a transition, where whole stacks take 28 and more",
+    ),
+    "breakout-ppo": replace(_GAME, env="ALE/Breakout-v5", target=390, about="the same agent as for pong"),
+    "pixel-cartpole": Recipe(
+        env="cairn/PixelCartPole-v0",
+        agent=replace(_PPO, clip=constant(0.1), lr=linear(5e-4, 0.0), gamma=0.98, entropy_weight=constant(0.001)),
+        steps=1_500_000,
+        envs=16,
+        target=490,
+        hold=3,
+        eval_every=50_000,
+        eval_episodes=50,
+        checkpoint_every=250_000,
+        log_every=5_000,
+        threads=0,
+        about="every physics step decided on, a window that goes with the cart above one of the whole track",
+    ),
+    "basicmath": replace(
+        _GAME,
+        env="ALE/BasicMath-v5",
+        env_args={"skip": 16, "fire": False, "life_loss": False},
+        time_limit=600,
+        agent=replace(_PPO, gamma=0.995, clip=constant(0.1)),
+        envs=16,
+        target=5,
+        about="ten sums a game, a digit a decision: FIRE answers, and so is not pressed to begin",
+    ),
+}
