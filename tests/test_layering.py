@@ -15,12 +15,16 @@ DOORS = {
     "vector": {"core"},
     "envs": {"core"},
     "agents": {"core", "nets", "replay"},
-    "train": {"core", "nets", "replay", "vector", "envs", "agents"},
-    "experts": {"core", "nets", "vector", "envs", "agents", "train"},
+    "experts": {"core", "nets", "vector", "envs", "agents"},
+    "train": {"core", "nets", "replay", "vector", "envs", "agents", "experts"},
     "recipes": {"core", "agents", "train"},
     "report": {"core", "vector", "envs", "agents", "train", "recipes"},
 }
-COMPOSED = {"hiro": ("dqn", "sac", "td3")}  # agents made of other agents, as their papers make them
+COMPOSED = {
+    "hiro": ("dqn", "sac", "td3"),
+    "dagger": ("bc",),
+    "aggrevated": ("ppo", "reinforce"),
+}  # agents made of other agents, as their papers make them
 THIRD_PARTY = {"core": {"torch", "numpy"}}  # what a room may use from outside, where that is limited
 
 

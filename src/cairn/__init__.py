@@ -10,10 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["A2C", "DQN", "HIRO", "PPO", "SAC", "TD3", "CairnError", "Reinforce", "train"]
+__all__ = [
+    "A2C",
+    "BC",
+    "DQN",
+    "HIRO",
+    "PPO",
+    "SAC",
+    "TD3",
+    "AggreVaTe",
+    "AggreVaTeD",
+    "CairnError",
+    "DAgger",
+    "Reinforce",
+    "train",
+]
 
 if TYPE_CHECKING:
-    from cairn.api import A2C, DQN, HIRO, PPO, SAC, TD3, Reinforce, train
+    from cairn.api import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, AggreVaTeD, DAgger, Reinforce, train
     from cairn.core.errors import CairnError
 
 

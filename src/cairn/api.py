@@ -27,9 +27,22 @@ from cairn.vector.make import make_vector
 
 
 def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any) -> Outcome:
-    """Run a recipe by name: `train("cartpole-ppo", seed=3, out="runs/mine")`. Keywords change its fields."""
+    """Run a recipe by name: `train("cartpole-ppo", seed=3, out="runs/mine")`. Keywords change its fields.
+
+    The expert of an imitator may also be a model or any function of an observation.
+    """
     base = find(recipe) if isinstance(recipe, str) else recipe
-    return run_recipe(_changed(base, changes), None if out is None else Path(out), resume=resume)
+    expert = _taken_expert(changes)
+    return run_recipe(_changed(base, changes), None if out is None else Path(out), resume=resume, expert=expert)
+
+
+def _taken_expert(changes: dict[str, Any]) -> Any:
+    """An expert that is an agent, a model or a function, taken out of the keywords; one by name stays there."""
+    expert = changes.get("expert")
+    if expert is None or isinstance(expert, str):
+        return None
+    del changes["expert"]
+    return expert.agent if isinstance(expert, Model) else expert
 
 
 def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
@@ -83,7 +96,8 @@ class Model:
             eval_every=steps,
             name=f"{self.kind}-{self.task.id}",
         )
-        run_recipe(_changed(plan, recipe), None if out is None else Path(out), resume=resume, agent=self.agent)
+        folder, expert = None if out is None else Path(out), _taken_expert(recipe)
+        run_recipe(_changed(plan, recipe), folder, resume=resume, agent=self.agent, expert=expert)
         return self
 
     def predict(
@@ -148,6 +162,22 @@ class Model:
 
 class A2C(Model):
     kind = "a2c"
+
+
+class AggreVaTe(Model):
+    kind = "aggrevate"
+
+
+class AggreVaTeD(Model):
+    kind = "aggrevated"
+
+
+class BC(Model):
+    kind = "bc"
+
+
+class DAgger(Model):
+    kind = "dagger"
 
 
 class DQN(Model):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -18,7 +18,7 @@ from cairn.core.checks import Count, Natural, validated
 from cairn.core.errors import CairnError, closest
 
 T = TypeVar("T")
-LEVELS = ("high", "low")  # of a hierarchy
+LEARNERS = ("high", "low", "learner")  # fields of an agent that hold another's config
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
@@ -28,6 +28,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
   cairn list [--json]
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
+  cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
 
@@ -71,6 +72,16 @@ class ImportArgs:
     normalizer: Path | None = None  # the file of its VecNormalize, where it had one
     env: str | None = None  # the task; else as the file is named: ppo-CartPole-v1.zip
     env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
+
+
+@dataclass(frozen=True)
+class DemosArgs:
+    """Record a policy's episodes as demonstrations."""
+
+    path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
+    out: Path  # the file to write, a NumPy archive (.npz)
+    episodes: Count = 20
+    seed: Natural = 2000  # the first episode's; the next ones count up
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -198,12 +209,40 @@ def command_import(args: list[str]) -> int:
     return 0
 
 
+def command_demos(args: list[str]) -> int:
+    from cairn.experts.demos import record, write
+    from cairn.experts.expert import Expert
+    from cairn.report.video import prepare_headless
+    from cairn.train.checkpoint import load_policy
+    from cairn.vector.make import make_vector
+
+    prepare_headless()
+    options = validated(parse(DemosArgs, args, prog="cairn demos"))
+    if options.out.suffix != ".npz":
+        raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
+    saved = load_policy(options.path)
+    envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
+    try:
+        expert = Expert(saved.agent, envs.spec, name=str(options.path))
+        demos = record(expert, envs, range(options.seed, options.seed + options.episodes), saved.task.id)
+    finally:
+        envs.close()
+    assert demos is not None  # nobody stops it
+    write(options.out, demos, envs.spec)
+    mean = sum(demos.returns) / len(demos.returns)
+    print(
+        f"{options.out}: {options.episodes} episodes of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}."
+    )
+    return 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
     "watch": command_watch,
     "list": command_list,
     "import": command_import,
+    "demos": command_demos,
 }
 
 
@@ -249,7 +288,7 @@ def _flags(source: Any, prefix: str = "--") -> list[str]:
     for f in fields(source):
         name = prefix + f.name.replace("_", "-")
         value = None if isinstance(source, type) else getattr(source, f.name)
-        if is_dataclass(value) and f.name in ("agent", *LEVELS):
+        if is_dataclass(value) and f.name in ("agent", *LEARNERS):
             out += _flags(value, f"{name}.")
         else:
             out += [name, prefix + "no-" + f.name.replace("_", "-")]
@@ -308,22 +347,22 @@ def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
             raise SystemExit(0)
         raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
     cfg = config_type(agent)()
-    for level in [f.name for f in fields(cfg) if f.name in LEVELS]:  # which learner each level of a hierarchy is
-        kind, rest = _take(rest, f"--agent.{level}")
+    for part in [f.name for f in fields(cfg) if f.name in LEARNERS]:  # which learner an agent is made of
+        kind, rest = _take(rest, f"--agent.{part}")
         if kind is not None:
-            cfg = replace(cfg, **{level: _learner(level, kind)})
+            cfg = replace(cfg, **{part: _learner(cfg, part, kind)})
     return Recipe(env=env, agent=cfg, steps=100_000, name=f"{agent}-{env.replace('/', '-')}"), rest
 
 
-def _learner(level: str, kind: str) -> Any:
-    """The default config of a level's learner."""
-    from cairn.agents import config_type
-    from cairn.agents.hiro import LEARNERS
+def _learner(cfg: Any, part: str, kind: str) -> Any:
+    """The default config of a learner that an agent is made of."""
+    from cairn.agents import AGENTS, config_type
 
-    cfg = config_type(kind)
-    if cfg not in LEARNERS:
-        raise CairnError(f"agent.{level} cannot be {kind}; the levels of a hierarchy are dqn, sac or td3.")
-    return cfg()
+    hint = get_type_hints(type(cfg))[part]
+    allowed = [name for name, (config, _) in AGENTS.items() if config in (get_args(hint) or (hint,))]
+    if config_type(kind) not in [AGENTS[name][0] for name in allowed]:
+        raise CairnError(f"agent.{part} cannot be {kind}; it can be {' or '.join(allowed)}.")
+    return config_type(kind)()
 
 
 def _take(args: list[str], flag: str) -> tuple[str | None, list[str]]:

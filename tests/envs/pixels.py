@@ -10,7 +10,7 @@ class Lamps(gym.Env):
     The two frames of an observation are 36 x 36; the first observation has only one, and any answer to it is wrong.
     """
 
-    frame_stack = 2
+    zero_padded_frames = 2
     observation_space = gym.spaces.Box(0, 255, (2, 36, 36), np.uint8)
     action_space = gym.spaces.Discrete(3)
 

@@ -7,6 +7,10 @@ from typing import Any
 import torch
 
 from cairn.agents.a2c import A2C, A2CConfig
+from cairn.agents.aggrevate import AggreVaTe, AggreVaTeConfig
+from cairn.agents.aggrevated import AggreVaTeD, AggreVaTeDConfig
+from cairn.agents.bc import BC, BCConfig
+from cairn.agents.dagger import DAgger, DAggerConfig
 from cairn.agents.dqn import DQN, DQNConfig
 from cairn.agents.hiro import HIRO, HIROConfig
 from cairn.agents.imported import Imported, ImportedConfig
@@ -20,6 +24,7 @@ from cairn.core.types import Spec
 __all__ = [
     "A2C",
     "AGENTS",
+    "BC",
     "DQN",
     "HIRO",
     "PPO",
@@ -27,8 +32,16 @@ __all__ = [
     "TD3",
     "A2CConfig",
     "AgentConfig",
+    "AggreVaTe",
+    "AggreVaTeConfig",
+    "AggreVaTeD",
+    "AggreVaTeDConfig",
+    "BCConfig",
+    "DAgger",
+    "DAggerConfig",
     "DQNConfig",
     "HIROConfig",
+    "Imitator",
     "Imported",
     "ImportedConfig",
     "PPOConfig",
@@ -41,10 +54,28 @@ __all__ = [
     "config_type",
 ]
 
-AgentConfig = A2CConfig | DQNConfig | HIROConfig | ImportedConfig | PPOConfig | ReinforceConfig | SACConfig | TD3Config
+Imitator = BCConfig | DAggerConfig | AggreVaTeConfig | AggreVaTeDConfig  # those that learn from an expert
+AgentConfig = (
+    A2CConfig
+    | AggreVaTeConfig
+    | AggreVaTeDConfig
+    | BCConfig
+    | DAggerConfig
+    | DQNConfig
+    | HIROConfig
+    | ImportedConfig
+    | PPOConfig
+    | ReinforceConfig
+    | SACConfig
+    | TD3Config
+)
 
 AGENTS: dict[str, tuple[type[Any], type[Any]]] = {
     "a2c": (A2CConfig, A2C),
+    "aggrevate": (AggreVaTeConfig, AggreVaTe),
+    "aggrevated": (AggreVaTeDConfig, AggreVaTeD),
+    "bc": (BCConfig, BC),
+    "dagger": (DAggerConfig, DAgger),
     "dqn": (DQNConfig, DQN),
     "hiro": (HIROConfig, HIRO),
     "imported": (ImportedConfig, Imported),

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cairn.agents.base import Metrics
 from cairn.core.checks import Count, Natural, Positive, Unit, Widths, validated
@@ -14,6 +14,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td
 from cairn.core.schedules import Rate, Share, constant, linear
 from cairn.core.types import Discrete, Spec, Transition
+from cairn.nets.cnn import NatureCNN, sees_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
 from cairn.nets.mlp import MLP
@@ -23,7 +24,7 @@ from cairn.nets.state import Parts
 
 @dataclass(frozen=True)
 class DQNConfig:
-    hidden: Widths = (256, 256)  # units of each layer of Q
+    hidden: Widths = (256, 256)  # units of each layer of Q; images have a network of their own, `NatureCNN`
     lr: Rate = constant(1e-3)
     gamma: Unit = 0.99  # γ
     batch_size: Count = 64
@@ -39,6 +40,7 @@ class DQNConfig:
     q_range: tuple[float, ...] | None = None  # (least, most) a return can be, where that is known: targets keep to it
     normalise: bool = False  # observations and goals, by running statistics
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
 class DQN:
@@ -52,8 +54,14 @@ class DQN:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.actions = spec.action.n
         torch.manual_seed(seed)
-        self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
-        self.q = MLP(self.encoder.width, cfg.hidden, self.actions).to(device)
+        seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
+        self.encoder = Encoder(spec, images=images, **seen).to(device)
+        q = (
+            NatureCNN(spec, self.actions, bf16=cfg.bf16)
+            if images
+            else MLP(self.encoder.width, cfg.hidden, self.actions)
+        )
+        self.q: nn.Module = q.to(device)
         self.target = copy.deepcopy(self.q)
         self.opt = Optimizer(self.q, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.target_flat = Flat(self.target)

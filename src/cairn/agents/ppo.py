@@ -27,7 +27,7 @@ from cairn.nets.state import Parts
 
 @dataclass(frozen=True)
 class PPOConfig:
-    hidden: Widths = (64, 64)
+    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own, `NatureCNN`
     activation: Activation = "tanh"
     lr: Rate = constant(3e-4)
     horizon: Count = 2048  # T: steps of each environment in a rollout
@@ -44,6 +44,7 @@ class PPOConfig:
     log_std: float = 0.0  # log σ at the start, continuous actions
     normalise_obs: bool = False
     normalise_reward: bool = False  # by the standard deviation of the discounted return
+    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
 class PPO:
@@ -54,7 +55,12 @@ class PPO:
         self.horizon = cfg.horizon
         torch.manual_seed(seed)
         self.net = ActorCritic(
-            spec, cfg.hidden, activation=cfg.activation, log_std=cfg.log_std, normalise=cfg.normalise_obs
+            spec,
+            cfg.hidden,
+            activation=cfg.activation,
+            log_std=cfg.log_std,
+            normalise=cfg.normalise_obs,
+            bf16=cfg.bf16,
         ).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
         self.returns = ReturnScale(cfg.gamma).to(device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cairn.core.checks import Range
 from cairn.core.errors import CairnError
@@ -34,6 +34,16 @@ class Schedule:
             return repr(self.start)
         until = "" if self.until == 1.0 else f",{self.until!r}"
         return f"{self.kind}({self.start!r},{self.end!r}{until})"
+
+
+Mixing = Literal["exponential", "harmonic", "linear"]
+
+
+def mixing(kind: Mixing, n: int, *, start: float, decay: float) -> float:
+    """αₙ, the share of trajectories an expert plays in iteration n: α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d))."""
+    if kind == "harmonic":
+        return start / (n + 1)
+    return start * (decay**n if kind == "exponential" else max(0.0, 1 - n * (1 - decay)))
 
 
 Rate = Annotated[Schedule, Range(0)]

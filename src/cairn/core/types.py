@@ -95,6 +95,7 @@ class Spec:
     action: ActionSpec
     goal: GoalSpec | None = None
     reachable: Region | None = None  # where the task says that subgoals can be reached
+    stack: int = 1  # observations are the last so many frames, oldest first, zeros before an episode's first
 
     @property
     def action_shape(self) -> tuple[int, ...]:

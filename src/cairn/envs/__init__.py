@@ -6,5 +6,6 @@ gym.register("cairn/BitFlip-v0", "cairn.envs.bitflip:BitFlip")
 gym.register("cairn/RaceCar-v0", "cairn.envs.racecar:RaceCar", max_episode_steps=150)
 gym.register("cairn/FetchReachFar-v0", "cairn.envs.reachfar:FetchReachFar", max_episode_steps=100)
 gym.register("cairn/KeyDoorRooms-v0", "cairn.envs.rooms:KeyDoorRooms", max_episode_steps=400)
+gym.register("cairn/PixelCartPole-v0", "cairn.envs.pixelcartpole:PixelCartPole")
 for _name in ("AntMaze", "AntPush", "AntFall", "AntGather"):
     gym.register(f"cairn/{_name}-v0", f"cairn.envs.ant_tasks:{_name}", max_episode_steps=500)

@@ -15,7 +15,9 @@ from typing import Any
 
 import gymnasium as gym
 
+from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
+from cairn.core.game import FRAMES, Game
 from cairn.envs.broken import known_fault
 from cairn.envs.wrappers import TimeFeature
 
@@ -79,10 +81,26 @@ class Task:
     args: dict[str, Any] = field(default_factory=dict)
     render_mode: str | None = None
     time_feature: bool = False  # see `TimeFeature`
+    scoring: bool = False  # whole Atari games and their true score
 
     def for_scoring(self) -> Task:
         """The task to be judged on: where a limit was lifted, the task's own, or an episode might never end."""
-        return replace(self, time_limit=self.time_limit or None)
+        return replace(self, time_limit=self.time_limit or None, scoring=True)
+
+    @property
+    def game(self) -> Game | None:
+        """The Atari game it is, with `args` as its settings; None where it is none."""
+        if not self.id.startswith("ALE/"):
+            return None
+        self._import_family()
+        if self.id not in gym.registry:
+            raise self._explain(gym.error.UnregisteredEnv())
+        try:
+            game = Game(gym.spec(self.id).kwargs["game"], learning=not self.scoring, **self.args)
+        except TypeError as error:
+            raise CairnError(f"environment {self.id} does not take these arguments ({error}).") from error
+        limit = {None: FRAMES, 0: 2**31 - 1}.get(self.time_limit, (self.time_limit or 0) * game.skip)
+        return validated(replace(game, limit=limit), "env_args.")
 
     def __getstate__(self) -> dict[str, Any]:
         """A task that a user's own script registered travels with its registration: a worker never ran that script."""
@@ -101,16 +119,16 @@ class Task:
         if not isinstance(self.args, dict):
             raise CairnError(f"the arguments of an environment are names and values, not {self.args!r}.")
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
-        for prefix, package, extra in _PLUGINS:
-            ours = prefix.startswith("cairn/")  # registered, whether or not it can be made
-            if self.id.startswith(prefix) and (ours or self.id not in gym.registry):
-                if importlib.util.find_spec(package) is None:
-                    raise CairnError(f"environment {self.id} needs an extra: pip install 'cairn-rl[{extra}]'.")
-                _import_quietly(package)
+        self._import_family()
         fault = known_fault(self.id)
         if fault is not None:
             raise CairnError(fault)
         try:
+            game = self.game
+            if game is not None:
+                from cairn.envs.atari import Atari
+
+                return Atari(game, self.render_mode)
             env = gym.make(self.id, disable_env_checker=True, **limit, **args)
             return TimeFeature(env) if self.time_feature else env
         except CairnError:
@@ -121,6 +139,15 @@ class Task:
             raise CairnError(f"environment {self.id} does not take these arguments ({error}).") from error
         except Exception as error:  # a task may refuse its arguments in any way it likes
             raise CairnError(f"environment {self.id} could not be made: {type(error).__name__}: {error}") from error
+
+    def _import_family(self) -> None:
+        """Some tasks are there only once their package was imported; CairnError where it is missing."""
+        for prefix, package, extra in _PLUGINS:
+            ours = prefix.startswith("cairn/")  # registered, whether or not it can be made
+            if self.id.startswith(prefix) and (ours or self.id not in gym.registry):
+                if importlib.util.find_spec(package) is None:
+                    raise CairnError(f"environment {self.id} needs an extra: pip install 'cairn-rl[{extra}]'.")
+                _import_quietly(package)
 
     def _explain(self, error: Exception) -> CairnError:
         if isinstance(error, gym.error.UnregisteredEnv):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +21,6 @@ from cairn.experts import inert
 from cairn.experts.archive import Archive, laid_out_by_sb3
 from cairn.experts.networks import read_networks
 from cairn.nets.state import unpack
-from cairn.train.checkpoint import Saved
 from cairn.vector.base import GOAL_KEYS, spec_of_env
 
 ADMITTED = "|".join(
@@ -33,9 +33,18 @@ ADMITTED = "|".join(
 )
 
 
+@dataclass(frozen=True)
+class Read:
+    """A policy that was read: the agent, the task it plays and where it comes from."""
+
+    agent: Imported
+    task: Task
+    about: dict[str, Any]
+
+
 def read(
     path: Path, *, env: str | None = None, env_args: dict[str, Any] | None = None, normalizer: Path | None = None
-) -> Saved:
+) -> Read:
     """The policy in a zip as an agent that plays `env`, or else the task that the file's name tells.
 
     `normalizer` is the file of a VecNormalize, for a policy that was trained on normalised observations.
@@ -64,7 +73,7 @@ def read(
     )
     agent = Imported(cfg, spec)
     unpack(agent.policy_parts, tensors)
-    return Saved(agent, task, _about(archive, normalizer))
+    return Read(agent, task, _about(archive, normalizer))
 
 
 def _told_task(path: Path) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Rollout, Spec
+from cairn.nets.cnn import FEATURES, NatureCNN, sees_images
 from cairn.nets.heads import Categorical, Distribution, Gaussian
 from cairn.nets.mlp import MLP, Activation, Linear, orthogonal_
 from cairn.nets.normalizer import Normalizer
@@ -17,40 +19,64 @@ from cairn.nets.normalizer import Normalizer
 class ActorCritic(nn.Module):
     """Two trunks of equal width, actor and critic, run as an ensemble of two: one product a layer serves both.
 
+    Where observations are images the two share one `NatureCNN`; `hidden`, `activation` and `normalise` are not for it.
     All methods but `normalise` take normalised observations, so that a rollout is normalised once, not once an epoch.
     """
 
     def __init__(
-        self, spec: Spec, hidden: Sequence[int], *, activation: Activation, log_std: float, normalise: bool = False
+        self,
+        spec: Spec,
+        hidden: Sequence[int],
+        *,
+        activation: Activation,
+        log_std: float,
+        normalise: bool = False,
+        bf16: bool = False,
     ) -> None:
         super().__init__()
+        self.images = sees_images(spec)
+        if self.images and normalise:
+            raise CairnError("images are not normalised by running statistics; leave normalise_obs off.")
         self.normalizer = Normalizer(spec.obs_shape) if normalise else None
         self.discrete = isinstance(spec.action, Discrete)
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
-        self.trunk = MLP(math.prod(spec.obs_shape), hidden, None, members=2, activation=activation)
-        self.policy_head = Linear(hidden[-1], width)
-        self.value_head = Linear(hidden[-1], 1)
+        if self.images:
+            self.trunk: nn.Module = NatureCNN(spec, bf16=bf16, orthogonal=True)
+        else:
+            self.trunk = MLP(math.prod(spec.obs_shape), hidden, None, members=2, activation=activation)
+        features = FEATURES if self.images else hidden[-1]
+        self.policy_head = Linear(features, width)
+        self.value_head = Linear(features, 1)
         self.log_std = nn.Parameter(torch.full((0 if self.discrete else width,), log_std))
-        for layer in self.trunk.layers:
-            orthogonal_(layer, math.sqrt(2))  # type: ignore[arg-type]
+        if isinstance(self.trunk, MLP):
+            for layer in self.trunk.layers:
+                orthogonal_(layer, math.sqrt(2))  # type: ignore[arg-type]
         orthogonal_(self.policy_head, 0.01)
         orthogonal_(self.value_head, 1.0)
 
     def normalise(self, obs: Tensor) -> Tensor:
+        if self.images:
+            return obs
         return obs.float() if self.normalizer is None else self.normalizer(obs)
 
     def forward(self, obs: Tensor) -> tuple[Distribution, Tensor]:
         """obs [B, ...] -> π(·|s), V(s) [B]."""
-        actor, critic = self.trunk(obs.flatten(1)).unbind(0)
+        seen = self._features(obs)
+        actor, critic = (seen, seen) if self.images else seen.unbind(0)
         return self._distribution(actor), self.value_head(critic)[:, 0]
 
     def policy(self, obs: Tensor) -> Distribution:
         """π(·|s) alone: what acting needs."""
-        return self._distribution(self.trunk(obs.flatten(1), member=0))
+        return self._distribution(self._features(obs, 0))
 
     def value(self, obs: Tensor) -> Tensor:
         """obs [B, ...] -> V(s) [B] alone."""
-        out: Tensor = self.value_head(self.trunk(obs.flatten(1), member=1))[:, 0]
+        out: Tensor = self.value_head(self._features(obs, 1))[:, 0]
+        return out
+
+    def _features(self, obs: Tensor, member: int | None = None) -> Tensor:
+        """[B, features]; of vectors the actor's (0), the critic's (1), or both [2, B, features]."""
+        out: Tensor = self.trunk(obs) if self.images else self.trunk(obs.flatten(1), member=member)
         return out
 
     @torch.no_grad()

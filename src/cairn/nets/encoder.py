@@ -17,18 +17,26 @@ class Encoder(nn.Module):
 
     relative_goals  the desired goal is given as a displacement from the achieved one
     normalise       everything, goals too, by the running mean and deviation of what was learned from
+    images          are passed on as they are, for a convolution to read
     """
 
-    def __init__(self, spec: Spec, *, normalise: bool = False, relative_goals: bool = False) -> None:
+    def __init__(
+        self, spec: Spec, *, normalise: bool = False, relative_goals: bool = False, images: bool = False
+    ) -> None:
         super().__init__()
+        if images and normalise:
+            raise CairnError("images are not normalised by running statistics; leave normalise off.")
         if relative_goals and spec.goal is None:
             raise CairnError("relative_goals needs a task with goals; this one has none.")
+        self.images = images
         self.goal = spec.goal if relative_goals else None
         hidden = self.goal.goal if self.goal is not None and not self.goal.seen else 0
         self.width = math.prod(spec.obs_shape) - hidden
         self.normalizer = Normalizer((self.width,), clip=5.0) if normalise else None
 
     def lay_out(self, obs: Tensor) -> Tensor:
+        if self.images:
+            return obs
         x = obs.flatten(1).float()
         if self.goal is None:
             return x

@@ -35,6 +35,8 @@ class Recipe:
     eval_episodes: Count = 20
     checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
     log_every: Count = 1_000  # steps
+    expert: str = ""  # who imitators learn from: a policy's folder, a zoo entry or a recipe that was run
+    demos: str = ""  # its recorded episodes: a file of `cairn demos`, or a folder of Minari's
     levels: dict[str, str] = field(default_factory=dict)  # hiro: {"low": FOLDER}, a saved policy a level starts from
     seed: Natural = 0
     device: str = "cpu"

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cairn.agents import HIRO, AgentConfig, HIROConfig, build
+from cairn.agents import HIRO, AgentConfig, HIROConfig, Imitator, build
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, EnvError
@@ -18,12 +18,14 @@ from cairn.envs.goals import goal_rule
 from cairn.envs.make import Task
 from cairn.replay.base import Replay
 from cairn.replay.frames import Frames
+from cairn.replay.growing import Growing
 from cairn.replay.hindsight import Hindsight
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
-from cairn.train.checkpoint import load_level
+from cairn.train.checkpoint import load_level, load_policy
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.hierarchy import hierarchy
+from cairn.train.imitation import Source, gathered, imitate, prepare
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import keep_freed_memory
 from cairn.train.recipe import Recipe
@@ -47,29 +49,45 @@ class Outcome:
     restarts: int
 
 
-def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, agent: Agent | None = None) -> Outcome:
-    """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written."""
+def train(
+    recipe: Recipe,
+    folder: Path | None = None,
+    *,
+    resume: bool = False,
+    agent: Agent | None = None,
+    expert: Source | None = None,
+) -> Outcome:
+    """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written.
+
+    `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
+    """
     validated(recipe)
     _check_replay(recipe)
+    expert = _expert(recipe, expert)
     recipe = replace(recipe, agent=_fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     envs = _vector(recipe, recipe.envs)
     scorer = Scorer(recipe)
+    lesson = None
     try:
         if agent is None:
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
         for level, path in recipe.levels.items():
-            load_level(_found_level(path), agent, level)
+            load_level(_found(path, "start a level from"), agent, level)
+        if isinstance(recipe.agent, Imitator):
+            lesson = prepare(recipe, expert, envs)
         run = Run(recipe, folder, scorer)
         replay = _replay(recipe, agent, envs, folder)
         run.resume(agent, replay) if resume else run.start()
         with run:
             try:
-                if isinstance(replay, Segments):
+                if lesson is not None:
+                    imitate(agent, lesson, replay, envs, run, fresh=run.step == 0)  # type: ignore[arg-type]
+                elif isinstance(replay, Segments):
                     hierarchy(agent, envs, replay, run)  # type: ignore[arg-type]
                 elif replay is not None:
                     off_policy(agent, envs, replay, run)  # type: ignore[arg-type]
@@ -82,6 +100,8 @@ def train(recipe: Recipe, folder: Path | None = None, *, resume: bool = False, a
     finally:
         scorer.close()
         envs.close()
+        if lesson is not None:
+            lesson.close()
     return Outcome(
         agent, folder, run.step, run.seconds, run.score, run.best, run.solved, run.interrupted, envs.restarts
     )
@@ -98,7 +118,24 @@ def _check_replay(recipe: Recipe) -> None:
         raise CairnError("levels are loaded into hiro only; this agent has none.")
 
 
-def _found_level(name: str) -> Path:
+def _expert(recipe: Recipe, given: Source | None) -> Source | None:
+    """The expert that is given, or the policy that the recipe names."""
+    if not isinstance(recipe.agent, Imitator):
+        if given is not None or recipe.expert or recipe.demos:
+            raise CairnError(
+                "an expert and demonstrations are for those who imitate: bc, dagger, aggrevate, aggrevated."
+            )
+        return None
+    if given is not None or not recipe.expert:
+        return given
+    path = _found(recipe.expert, "learn from")
+    saved = load_policy(path, device=recipe.device)
+    if saved.task.id != recipe.env:
+        raise CairnError(f"{path} plays {saved.task.id}: it is no expert of {recipe.env}.")
+    return saved.agent
+
+
+def _found(name: str, use: str) -> Path:
     """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name."""
     for folder in (Path(name), Path("zoo") / name):
         if folder.exists():
@@ -106,7 +143,7 @@ def _found_level(name: str) -> Path:
     runs = [folder for folder in Path("runs").glob("*-s*") if folder.name.rpartition("-s")[0] == name]
     if runs:
         return max(runs, key=lambda folder: folder.stat().st_mtime)
-    raise CairnError(f"there is no {name} to start a level from: name a folder, or run `cairn train {name}` first.")
+    raise CairnError(f"there is no {name} to {use}: name a folder, or run `cairn train {name}` first.")
 
 
 def _stored_agent(folder: Path | None) -> AgentConfig:
@@ -151,7 +188,7 @@ def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
     )
 
 
-def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> Replay | Segments | None:
+def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> Replay | Segments | Growing | None:
     """What an agent learns from, where it keeps anything."""
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
@@ -159,6 +196,8 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
     slack = 0 if folder is None else intervals * (recipe.checkpoint_every // recipe.envs + 1)
 
     generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
+    if isinstance(cfg, Imitator):
+        return gathered(cfg, envs.spec, generator, folder)
     common: Any = {"generator": generator, "slack": slack, "folder": folder}
 
     def ring(capacity: int, gamma: float, n: int) -> Ring:

@@ -81,9 +81,10 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
 
 
 def spec_of_env(env: gym.Env[Any, Any]) -> tuple[Spec, Callable[[Any], Array]]:
-    """`spec_of` its spaces, with what it says of the subgoals that can be reached."""
+    """`spec_of` its spaces, with what it says of the subgoals that can be reached and of the frames it stacks."""
     spec, layout = spec_of(env.observation_space, env.action_space)
-    return replace(spec, reachable=getattr(env.unwrapped, "reachable", None)), layout
+    reachable, stack = getattr(env.unwrapped, "reachable", None), getattr(env.unwrapped, "zero_padded_frames", 1)
+    return replace(spec, reachable=reachable, stack=stack), layout
 
 
 def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[Spec, Callable[[Any], Array]]:

@@ -15,7 +15,10 @@ from cairn.vector.base import EnvMaker, spec_of_env, success_of
 
 @dataclass(frozen=True)
 class Slots:
-    """Where a lane writes: one row per environment, possibly in memory shared with another process."""
+    """Where a lane writes: one row per environment, possibly in memory shared with another process.
+
+    score and over are for the statistics: what a task paid and where its episode ended, whatever learners are told
+    """
 
     obs: Array
     next_obs: Array
@@ -23,6 +26,8 @@ class Slots:
     terminated: Array
     truncated: Array
     success: Array
+    score: Array
+    over: Array
 
     @staticmethod
     def fields(spec: Spec, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -35,6 +40,8 @@ class Slots:
             "terminated": flag,
             "truncated": flag,
             "success": ((n,), "int8"),
+            "score": ((n,), "float32"),
+            "over": flag,
         }
 
     @classmethod
@@ -84,15 +91,21 @@ class Lane:
                 s.reward[i] = reward
                 s.terminated[i] = terminated
                 s.truncated[i] = truncated
-                if terminated or truncated:
+                s.score[i] = info.get("cairn/score", reward)
+                s.over[i] = ended = terminated or truncated
+                if ended:
+                    s.over[i] = not info.get("cairn/goes_on", False)
                     s.success[i] = success_of(info)
                     obs, _ = env.reset()
                 s.obs[i] = self.layout(obs)
             except Exception as error:
                 raise blame(self.first + i, error) from error
         # A sum of squares is finite only where every number is; should it overflow, each is looked at by itself.
-        flat, fresh = s.next_obs.reshape(-1), s.obs.reshape(-1)
-        if not math.isfinite(flat.dot(flat) + fresh.dot(fresh) + s.reward.dot(s.reward)):
+        total = s.reward.dot(s.reward)
+        if s.obs.dtype != np.uint8:
+            flat, fresh = s.next_obs.reshape(-1), s.obs.reshape(-1)
+            total = total + flat.dot(flat) + fresh.dot(fresh)
+        if not math.isfinite(total):
             self._name_the_bad_one(s.next_obs, s.reward)
             self._name_the_bad_one(s.obs)
 

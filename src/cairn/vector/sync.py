@@ -43,7 +43,7 @@ class Sync:
         s = self.lane.slots
         terminated, truncated = s.terminated.copy(), s.truncated.copy()
         reward = s.reward.copy()
-        episodes = self.stats.update(reward, terminated | truncated, self.valid, s.success)
+        episodes = self.stats.update(s.score, s.over, self.valid, s.success)
         return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, self.valid, episodes)
 
     def step(self, action: Array) -> Step:

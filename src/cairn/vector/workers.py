@@ -104,7 +104,8 @@ class Workers:
         reward = np.where(valid, s.reward, np.float32(0))  # what a lost worker left behind may not be a number
         for i in np.flatnonzero(~valid):
             self.stats.forget(int(i))
-        episodes = self.stats.update(reward, terminated | truncated, valid, s.success)
+        score = np.where(valid, s.score, np.float32(0))
+        episodes = self.stats.update(score, s.over & valid, valid, s.success)
         return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, valid, episodes)
 
     def step(self, action: Array) -> Step:

@@ -1,0 +1,161 @@
+"""`python -m bench.frames [--transitions 50000] [--repeats 3] [--seconds 5]`: the replay of stacked frames by itself.
+
+Cairn's Frames beside Stable-Baselines3's ReplayBuffer with optimize_memory_usage, and beside Cairn's own Ring, which
+keeps whole stacks. All are given the same films, 84 x 84, a stack of four and episodes of 500 steps, a step at a time
+through their own `add`, and asked for batches of 32. Measurements alternate, each in a process of its own, one thread;
+medians are compared. Memory is the peak of the process less what it was after the imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from bench.cases import PEER
+from bench.child import in_fresh_process, versions
+from bench.hindsight import Measured, measure, told
+from bench.memory import resident_mb
+from bench.store import RESULTS, save
+
+ENVS, EPISODE, BATCH = 8, 500, 32
+SHAPE = (4, 84, 84)
+
+
+def films(transitions: int) -> Iterator[list[tuple[np.ndarray, np.ndarray, bool]]]:
+    """Rows (stack, stack after it, whether an episode ends), a hundred at a time: noise, every frame in four stacks."""
+    rng = np.random.default_rng(0)
+    obs = np.zeros((ENVS, *SHAPE), np.uint8)
+    for start in range(0, transitions // ENVS, 100):
+        rows = []
+        for row in range(start, min(start + 100, transitions // ENVS)):
+            ends = row % EPISODE == EPISODE - 1
+            frame = rng.integers(0, 256, (ENVS, 1, *SHAPE[1:]), np.uint8)
+            after = np.concatenate([obs[:, 1:], frame], 1)
+            rows.append((obs, after, ends))
+            obs = after
+            if ends:
+                obs = np.concatenate([np.zeros_like(after[:, 1:]), frame], 1)
+        yield rows
+
+
+def ours(transitions: int, seconds: float, whole: bool = False) -> Measured:
+    import torch
+
+    from cairn.core.types import Discrete, Spec, Step
+    from cairn.replay.frames import Frames
+    from cairn.replay.ring import Ring
+    from cairn.train.memory import keep_freed_memory
+
+    empty_mb, _ = resident_mb()
+    torch.set_num_threads(1)
+    keep_freed_memory()  # as train() does
+    spec = Spec(SHAPE, "uint8", Discrete(4), stack=SHAPE[0])
+    kind: Any = Ring if whole else Frames
+    replay = kind(transitions, ENVS, spec, generator=torch.Generator().manual_seed(0), gamma=0.99)
+    action, reward, never = np.zeros(ENVS, np.int64), np.ones(ENVS, np.float32), np.zeros(ENVS, bool)
+
+    def rows(film: list[tuple[np.ndarray, np.ndarray, bool]]) -> list[tuple[Any, ...]]:
+        return [(obs, action, Step(after, after, reward, never ^ ends, never, ~never)) for obs, after, ends in film]
+
+    return measure(map(rows, films(transitions)), replay.add, lambda: replay.sample(BATCH).reward, seconds, empty_mb)
+
+
+def theirs(transitions: int, seconds: float) -> Measured:
+    import torch
+    from gymnasium.spaces import Box, Discrete
+    from stable_baselines3.common.buffers import ReplayBuffer
+
+    empty_mb, _ = resident_mb()
+    torch.set_num_threads(1)
+    replay = ReplayBuffer(
+        transitions,
+        Box(0, 255, SHAPE, np.uint8),
+        Discrete(4),
+        device="cpu",
+        n_envs=ENVS,
+        optimize_memory_usage=True,
+        handle_timeout_termination=False,
+    )
+    action, reward = np.zeros((ENVS, 1), np.int64), np.ones(ENVS, np.float32)
+    infos: list[dict[str, Any]] = [{} for _ in range(ENVS)]
+
+    def rows(film: list[tuple[np.ndarray, np.ndarray, bool]]) -> list[tuple[Any, ...]]:
+        return [(obs, after, action, reward, np.full(ENVS, ends), infos) for obs, after, ends in film]
+
+    return measure(map(rows, films(transitions)), replay.add, lambda: replay.sample(BATCH).rewards, seconds, empty_mb)
+
+
+SIDES: dict[str, Callable[[int, float], Measured]] = {
+    "ours": ours,
+    "whole": lambda transitions, seconds: ours(transitions, seconds, whole=True),
+    "theirs": theirs,
+}
+
+
+def compare(args: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, list[Measured]] = {side: [] for side in SIDES}
+    words = [f"--transitions={args.transitions}", f"--seconds={args.seconds}"]
+    for _ in range(args.repeats):
+        for side in SIDES:
+            one = Measured(**in_fresh_process("bench.frames", *words, f"--side={side}", threads=1))
+            print(f"  {side:<7}{told(one)}", file=sys.stderr, flush=True)
+            found[side].append(one)
+    speed = {side: median(m.batches_per_second for m in some) for side, some in found.items()}
+    adds = {side: median(m.adds_per_second for m in some) for side, some in found.items()}
+    size = {side: 1e3 * median(m.buffer_mb for m in some) * 1.048576 / args.transitions for side, some in found.items()}
+    return {
+        "name": "frames-sample",
+        "peer": PEER,
+        "ours": round(speed["ours"], 1),
+        "theirs": round(speed["theirs"], 1),
+        "ratio": round(speed["ours"] / speed["theirs"], 3),
+        "unit": f"batches of {BATCH}/s",
+        "memory_ratio": round(size["theirs"] / size["ours"], 3),
+        "settings": {
+            "about": f"stacks of frames from {args.transitions:,} stored transitions",
+            "kilobytes_a_transition": {side: round(value, 2) for side, value in size.items()},
+            "batches_per_second": {side: round(value, 1) for side, value in speed.items()},
+            "adds_per_second": {side: round(value, 1) for side, value in adds.items()},
+            "transitions": args.transitions,
+            "envs": ENVS,
+            "episode": EPISODE,
+            "batch_size": BATCH,
+            "timed_seconds": args.seconds,
+            "device": "cpu",
+            "cores": os.cpu_count(),
+            "versions": versions(),
+        },
+        "repeats": args.repeats,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.frames", description="The replay of stacked frames by itself."
+    )
+    parser.add_argument("--transitions", type=int, default=50_000)
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each side")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of sampling, in each")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results are kept")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)  # how a side's own process is started
+    args = parser.parse_args()
+    if args.side:
+        print(json.dumps(asdict(SIDES[args.side](args.transitions, args.seconds))))
+        return
+    entry = compare(args)
+    save(entry, args.out)
+    for what in ("kilobytes_a_transition", "batches_per_second", "adds_per_second"):
+        print(f"{what:<24}" + "".join(f"{side:>9} {value:>9,.1f}" for side, value in entry["settings"][what].items()))
+
+
+if __name__ == "__main__":
+    main()

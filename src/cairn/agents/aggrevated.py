@@ -1,0 +1,203 @@
+"""Deeply AggreVaTeD (Sun et al. 2017): a policy gradient whose critic is the expert.
+
+Every iteration plays some trajectories, each by the expert with probability αₙ and else by the learner. In the states
+met the loss is ℓₙ(θ) = -E_{a~π(·|s)} A*(s, a), with A* = Q* - V* the expert's own judgement of the learner's actions,
+and its gradient is a policy gradient: each state is an episode of one step that pays A*. So the learner is REINFORCE
+or PPO as it stands, given such episodes. Actions are always drawn from the learner, also where the expert played, and
+ratios are against the learner that drew them, never against the expert's density. Nothing is kept between iterations:
+an older state distribution is not that of the policy to be improved.
+
+Where any action can be judged, REINFORCE takes many steps an iteration, each with actions drawn afresh from the policy
+as it is by then; that costs no step of the environment, and no ratio is needed.
+
+The natural gradient solves (F + εI)x = g by conjugate gradients, F the Fisher information of the policy at the states
+met, and moves √(2δ/xᵀFx) along x: δ is the KL divergence of one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cairn.agents.base import Metrics
+from cairn.agents.ppo import PPO, PPOConfig
+from cairn.agents.reinforce import Reinforce, ReinforceConfig
+from cairn.core.checks import Count, Positive, Unit, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import policy_gradient
+from cairn.core.schedules import Mixing, mixing
+from cairn.core.types import Rollout, Spec
+from cairn.nets.heads import Categorical, Distribution, Gaussian
+from cairn.nets.state import Parts
+
+LOG_STD = (-10.0, 1.0)
+Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and action [B] or [B, dim]
+
+
+@dataclass(frozen=True)
+class AggreVaTeDConfig:
+    learner: ReinforceConfig | PPOConfig = ReinforceConfig()  # its γ, λ and horizon have no part in this
+    gradient: Literal["plain", "natural"] = "plain"  # natural: of reinforce
+    updates: Count = 1  # gradient steps of reinforce an iteration; above one, values must judge any action
+    batch_size: Count = 1024  # states of each, where there are more than one
+    max_kl: Positive = 0.01  # δ of a natural step
+    damping: Positive = 0.1  # ε added to the Fisher information
+    cg_steps: Count = 10  # conjugate gradient iterations
+    values: Literal["critics", "fitted", "rollouts"] = "critics"  # where Q* comes from: the expert's own critics; V*
+    # fitted to its returns, and the step that was taken; or its playing on from the state
+    judged: Count = 128  # states an iteration that are judged by playing on
+    fit_episodes: Count = 20  # of the expert, that V* is fitted to where no demonstrations are given
+    gamma: Unit = 0.99  # γ of values fitted or played
+    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
+    alpha_start: Unit = 1.0  # α₀
+    alpha_decay: Unit = 0.9  # d
+    mistaken_minmax: bool = False  # to show what went wrong: Q* scaled to [0, 1] in place of A*, and no baseline
+    mistaken_log_std: bool = False  # to show what went wrong: log σ held at 2, whatever the gradient
+
+
+class AggreVaTeD:
+    """A learner, and the expert's judgement in place of its rewards."""
+
+    horizon = 0  # whole trajectories
+
+    def __init__(self, cfg: AggreVaTeDConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg, self.spec = validated(cfg, "agent."), spec
+        if isinstance(cfg.learner, PPOConfig) and (cfg.gradient == "natural" or cfg.updates > 1):
+            raise CairnError("agent.gradient and agent.updates are reinforce's; ppo has its clip and its epochs.")
+        if cfg.updates > 1 and cfg.values != "critics":
+            raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
+        learner: PPO | Reinforce
+        if isinstance(cfg.learner, PPOConfig):
+            learner = PPO(cfg.learner, spec, seed=seed, device=device)
+        else:
+            plain = {"baseline": "none", "normalise_advantage": False} if cfg.mistaken_minmax else {}
+            learner = Reinforce(replace(cfg.learner, **plain), spec, seed=seed, device=device)  # type: ignore[arg-type]
+        self.learner, self.net, self.generator = learner, learner.net, learner.generator
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.policy_parts: Parts = learner.policy_parts
+        self.training_parts: Parts = {**learner.training_parts, "counts": self.counts}
+        self._hold_log_std()
+
+    @property
+    def progress(self) -> float:
+        return self.learner.progress
+
+    @progress.setter
+    def progress(self, share: float) -> None:
+        self.learner.progress = share
+
+    @property
+    def alpha(self) -> float:
+        """αₙ."""
+        cfg = self.cfg
+        return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
+
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        return self.learner.act(obs, explore=explore)
+
+    def signal(self, q: Tensor, v: Tensor) -> Tensor:
+        """A* = Q* - V* [B]; with the mistake (Q* - min)/(max - min), which praises every action."""
+        if self.cfg.mistaken_minmax:
+            return (q - q.min()) / (q.max() - q.min() + 1e-8)
+        return q - v
+
+    def update(self, obs: Tensor, action: Tensor, q: Tensor, v: Tensor, judge: Judge | None = None) -> Metrics:
+        """Learn from B states met, actions drawn there, Q*(s, a) and V*(s), all [B, ...].
+
+        More than one step needs `judge`: each then draws states and actions of its own.
+        """
+        if self.cfg.updates == 1:
+            metrics = self._step(obs, action, self.signal(q, v))
+        for _ in range(self.cfg.updates if self.cfg.updates > 1 else 0):
+            assert judge is not None  # as the constructor has seen
+            some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
+            drawn = self.act(obs[some], explore=True)
+            metrics = self._step(obs[some], drawn, self.signal(judge(obs[some], drawn), v[some]))
+        return {**metrics, "imitation/q": q.mean(), "imitation/advantage": (q - v).mean()}
+
+    def _step(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
+        """The learner's own update, each state an episode of one step; or a natural step."""
+        if self.cfg.gradient == "natural":
+            metrics = self._natural(obs, action, paid)
+        else:
+            metrics = self.learner.update(one_step(obs, action, paid))
+        self._hold_log_std()
+        return metrics
+
+    @torch.no_grad()
+    def _hold_log_std(self) -> None:
+        low, high = (2.0, 2.0) if self.cfg.mistaken_log_std else LOG_STD
+        self.net.log_std.clamp_(low, high)
+
+    def _natural(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
+        """θ ← θ + √(2δ/xᵀFx) x with (F + εI)x = g."""
+        net, params = self.net, list(self.net.parameters())
+        seen = net.normalise(obs)
+        policy = net.policy(seen)
+        loss = policy_gradient(policy.log_prob(action), paid)
+        entropy = policy.entropy().mean()
+        gain = self.learner.cfg.entropy_weight(self.progress) * entropy - loss
+        g = flat(torch.autograd.grad(gain, params, retain_graph=True, materialize_grads=True))
+        kl = divergence(frozen(policy), policy).mean()
+        slope = flat(torch.autograd.grad(kl, params, create_graph=True, materialize_grads=True))
+
+        def fisher(x: Tensor) -> Tensor:
+            return flat(torch.autograd.grad(slope @ x, params, retain_graph=True, materialize_grads=True)).detach()
+
+        x = conjugate_gradient(lambda x: fisher(x) + self.cfg.damping * x, g, self.cfg.cg_steps)
+        length = (2 * self.cfg.max_kl / (x @ fisher(x)).clamp(min=1e-12)).sqrt()
+        with torch.no_grad():
+            self.learner.opt.flat.data.add_(length * x)
+            moved = divergence(frozen(policy), net.policy(seen)).mean()
+        if net.normalizer is not None:
+            net.normalizer.update(obs)
+        return {"train/policy_loss": loss.detach(), "train/entropy": entropy.detach(), "train/kl": moved}
+
+
+def one_step(obs: Tensor, action: Tensor, paid: Tensor) -> Rollout:
+    """B episodes of one step each as a rollout [1, B]: what follows is in what they pay."""
+    ends = torch.ones(1, len(obs), dtype=torch.bool, device=obs.device)
+    return Rollout(obs[None], action[None], paid[None], obs[None], ends, torch.zeros_like(ends), ends)
+
+
+def flat(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([x.flatten() for x in tensors])
+
+
+def frozen(policy: Distribution) -> Distribution:
+    """The same distribution, without a gradient."""
+    if isinstance(policy, Categorical):
+        return Categorical(policy.logits.detach())
+    assert isinstance(policy, Gaussian)
+    return Gaussian(policy.mean.detach(), policy.log_std.detach())
+
+
+def divergence(old: Distribution, new: Distribution) -> Tensor:
+    """KL(old ‖ new) [B]."""
+    if isinstance(old, Categorical) and isinstance(new, Categorical):
+        before, after = old.logits.log_softmax(-1), new.logits.log_softmax(-1)
+        return (before.exp() * (before - after)).sum(-1)
+    assert isinstance(old, Gaussian) and isinstance(new, Gaussian)
+    apart = (old.mean - new.mean).square() + (2 * old.log_std).exp()
+    return (new.log_std - old.log_std + 0.5 * apart * (-2 * new.log_std).exp() - 0.5).sum(-1)
+
+
+@torch.no_grad()
+def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: int) -> Tensor:
+    """x with Ax ≈ b, A symmetric and positive, given as x -> Ax."""
+    x, r = torch.zeros_like(b), b.clone()
+    p, rr = r.clone(), r @ r
+    for _ in range(steps):
+        if rr < 1e-10 * (b @ b):
+            break
+        with torch.enable_grad():
+            ap = product(p)
+        step = rr / (p @ ap)
+        x, r = x + step * p, r - step * ap
+        before, rr = rr, r @ r
+        p = r + rr / before * p
+    return x

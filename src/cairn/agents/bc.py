@@ -1,0 +1,87 @@
+"""Behavioural cloning: an expert's actions learned as one learns anything from examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cairn.agents.base import Metrics
+from cairn.core.checks import Count, Positive, Widths, validated
+from cairn.core.schedules import Rate, linear
+from cairn.core.types import Discrete, Spec
+from cairn.nets.cnn import NatureCNN, sees_images
+from cairn.nets.encoder import Encoder
+from cairn.nets.heads import Categorical
+from cairn.nets.mlp import MLP, Activation
+from cairn.nets.optim import Optimizer
+from cairn.nets.state import Parts
+
+
+@dataclass(frozen=True)
+class BCConfig:
+    hidden: Widths = (256, 256)
+    activation: Activation = "relu"
+    lr: Rate = linear(1e-3, 0.0)
+    batch_size: Count = 256
+    updates_per_step: Positive = 1.0  # gradient steps per step of the expert's; from a file a step is a gradient step
+    max_norm: Positive = 1.0
+    normalise: bool = True  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+
+
+class BC:
+    """Least squares ½‖a* - π(s)‖² with π(s) = tanh f(s), or -log π(a*|s) where actions are discrete.
+
+    Continuous it is deterministic, as the expert it is shown. Unbounded actions are learned without the tanh.
+    """
+
+    def __init__(self, cfg: BCConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.discrete = isinstance(spec.action, Discrete)
+        self.bounded = not isinstance(spec.action, Discrete) and spec.action.bounded
+        width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
+        torch.manual_seed(seed)
+        images = sees_images(spec)
+        seen = {"normalise": cfg.normalise and not images, "relative_goals": cfg.relative_goals}
+        self.encoder = Encoder(spec, images=images, **seen).to(device)
+        actor = (
+            NatureCNN(spec, width) if images else MLP(self.encoder.width, cfg.hidden, width, activation=cfg.activation)
+        )
+        self.actor: nn.Module = actor.to(device)
+        self.opt = Optimizer(self.actor, lr=cfg.lr(0), max_norm=cfg.max_norm)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.policy_parts: Parts = {"encoder": self.encoder, "actor": self.actor}
+        self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "counts": self.counts}
+
+    @property
+    def alpha(self) -> float:
+        """The expert plays every trajectory."""
+        return 1.0
+
+    def out(self, encoded: Tensor) -> Tensor:
+        """Logits [B, n], or the action [B, dim]."""
+        out: Tensor = self.actor(encoded)
+        return out.tanh() if self.bounded else out
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        out = self.out(self.encoder(obs))
+        if not self.discrete:
+            return out
+        return Categorical(out).sample(self.generator) if explore else out.argmax(-1)
+
+    def update(self, obs: Tensor, action: Tensor) -> Metrics:
+        """One step towards the expert's actions: obs [B, ...], action [B] or [B, dim]."""
+        encoded = self.encoder.lay_out(obs)
+        if self.encoder.normalizer is not None:
+            self.encoder.normalizer.update(encoded)
+            encoded = self.encoder.normalizer(encoded)
+        out = self.out(encoded)
+        loss = F.cross_entropy(out, action) if self.discrete else 0.5 * (out - action).square().sum(-1).mean()
+        self.opt.lr = self.cfg.lr(self.progress)
+        self.opt.step(loss)
+        return {"train/loss": loss.detach()}

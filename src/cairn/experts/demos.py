@@ -1,0 +1,190 @@
+"""Demonstrations: episodes of an expert, recorded, kept in a file and read back.
+
+A file is a NumPy archive (.npz) without pickles. Episodes lie one after the other:
+    obs [steps + episodes, ...]      every observation, each episode's last included
+    action [steps, ...]              in the environment's own units, as in Minari
+    reward [steps], length [episodes], terminated [episodes]; task, the environment's id
+A folder is read as Minari writes it (data/main_data.hdf5), where the package h5py is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cairn.core.errors import CairnError, EnvError
+from cairn.core.types import Array, Discrete, Spec
+from cairn.experts.expert import Expert
+from cairn.vector.base import GOAL_KEYS, Vector
+
+FIELDS = ("obs", "action", "reward", "length", "terminated", "task")
+Raw = tuple[str, list[tuple[Array, Array, Array, bool]]]  # a task, and obs, action, reward, terminated of each episode
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One episode. obs [T + 1, ...]; action [T] or [T, dim] in Cairn's units; reward [T]; terminated or cut off."""
+
+    obs: Array
+    action: Array
+    reward: Array
+    terminated: bool
+
+
+@dataclass(frozen=True)
+class Demos:
+    """Episodes of one task."""
+
+    task: str
+    episodes: tuple[Shown, ...]
+
+    @property
+    def steps(self) -> int:
+        return sum(len(e.reward) for e in self.episodes)
+
+    @property
+    def returns(self) -> list[float]:
+        return [float(e.reward.sum()) for e in self.episodes]
+
+
+def record(
+    expert: Expert, envs: Vector, seeds: Sequence[int], task: str, stop: Callable[[], bool] = bool
+) -> Demos | None:
+    """One episode of the expert from each seed. None where `stop` said so."""
+    episodes: list[Shown] = []
+    for start in range(0, len(seeds), envs.num_envs):
+        chunk = list(seeds[start : start + envs.num_envs])
+        obs = envs.reset(chunk + chunk[:1] * (envs.num_envs - len(chunk)))
+        expert.forget(np.ones(envs.num_envs, bool))
+        rows: list[list[tuple[Array, Array, float]]] = [[] for _ in chunk]
+        done: dict[int, Shown] = {}
+        while len(done) < len(chunk):
+            if stop():
+                return None
+            action = expert(obs)
+            step = envs.step(action)
+            expert.forget(step.terminated | step.truncated | ~step.valid)
+            for i in (i for i in range(len(chunk)) if i not in done):
+                if not step.valid[i]:
+                    raise EnvError(i, "was restarted while demonstrations were recorded")
+                rows[i].append((obs[i], action[i], float(step.reward[i])))
+                if step.terminated[i] or step.truncated[i]:
+                    seen, taken, paid = zip(*rows[i], strict=True)
+                    shown = np.stack([*seen, step.next_obs[i]])
+                    done[i] = Shown(shown, np.stack(taken), np.array(paid, np.float32), bool(step.terminated[i]))
+            obs = step.obs
+        episodes += [done[i] for i in range(len(chunk))]
+    return Demos(task, tuple(episodes))
+
+
+def write(path: Path, demos: Demos, spec: Spec) -> None:
+    """Write a file in one stroke."""
+    action = np.concatenate([e.action for e in demos.episodes])
+    fields = {
+        "obs": np.concatenate([e.obs for e in demos.episodes]),
+        "action": spec.action.to_env(action),
+        "reward": np.concatenate([e.reward for e in demos.episodes]),
+        "length": np.array([len(e.reward) for e in demos.episodes], np.int64),
+        "terminated": np.array([e.terminated for e in demos.episodes], bool),
+        "task": np.array(demos.task),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "wb") as file:
+        np.savez_compressed(file, **fields)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def read(path: Path, spec: Spec) -> Demos:
+    """Demonstrations that fit the spec; CairnError where a file is missing, empty, corrupt or of another task."""
+    if path.is_dir():
+        return _checked(path, _read_minari(path, spec), spec)
+    if not path.is_file():
+        raise CairnError(f"there are no demonstrations at {path}; `cairn demos POLICY --out {path}` records some.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            data = {name: file[name] for name in FIELDS}
+    except KeyError as error:
+        raise CairnError(f"{path} holds no demonstrations: it lacks {str(error.args[0]).split()[0]}.") from error
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, TypeError, AttributeError) as error:
+        raise CairnError(f"{path} cannot be read: it is empty, cut short or not a NumPy archive.") from error
+    return _checked(path, _episodes(path, data), spec)
+
+
+def _episodes(path: Path, data: Mapping[str, Array]) -> Raw:
+    """A file's episodes, one by one."""
+    obs, action, reward, length, ends = (data[name] for name in FIELDS[:-1])
+    whole = min(x.ndim for x in (obs, action, reward, length, ends)) > 0 and length.dtype == np.int64
+    if not whole or not len(obs) - len(length) == len(action) == len(reward) == length.sum():
+        raise CairnError(f"{path} is corrupt: its episodes do not add up.")
+    if ends.shape != length.shape or (length < 1).any():
+        raise CairnError(f"{path} is corrupt: it holds an episode without a step, or without an end.")
+    out, at = [], 0
+    for k, count in enumerate(length):
+        steps, seen = slice(at, at + count), slice(at + k, at + k + count + 1)
+        out.append((obs[seen], action[steps], reward[steps], bool(ends[k])))
+        at += count
+    return str(data["task"]), out
+
+
+def _checked(path: Path, raw: Raw, spec: Spec) -> Demos:
+    """Episodes in Cairn's units, of the shapes the task shows and takes, and finite."""
+    task, found = raw
+    if not found:
+        raise CairnError(f"{path} holds no episode.")
+    episodes = []
+    for obs, action, reward, terminated in found:
+        if obs.shape[1:] != spec.obs_shape:
+            raise CairnError(f"{path} shows observations of {obs.shape[1:]} where the task shows {spec.obs_shape}.")
+        discrete = isinstance(spec.action, Discrete)
+        shape = () if isinstance(spec.action, Discrete) else spec.action.shape
+        if action.shape[1:] != shape or discrete != np.issubdtype(action.dtype, np.integer):
+            raise CairnError(f"{path} holds actions of another kind than the task takes.")
+        ours = spec.action.from_env(action).astype(spec.action_dtype)
+        if isinstance(spec.action, Discrete) and not ((ours >= 0) & (ours < spec.action.n)).all():
+            raise CairnError(f"{path} holds actions that the task does not have.")
+        if not all(np.isfinite(x).all() for x in (obs, ours, reward)):
+            raise CairnError(f"{path} holds numbers that are not finite.")
+        episodes.append(Shown(obs.astype(spec.obs_dtype), ours, reward.astype(np.float32), terminated))
+    return Demos(task, tuple(episodes))
+
+
+def _read_minari(path: Path, spec: Spec) -> Raw:
+    """A data set as Minari keeps it: one group an episode."""
+    file = next((p for p in (path / "data" / "main_data.hdf5", path / "main_data.hdf5") if p.is_file()), None)
+    if file is None:
+        raise CairnError(f"{path} is no data set of Minari's: there is no main_data.hdf5 in it.")
+    try:
+        h5py: Any = importlib.import_module("h5py")
+    except ModuleNotFoundError:
+        raise CairnError(f"{path} is an HDF5 data set; to read it, pip install h5py.") from None
+    try:
+        with h5py.File(file, "r") as data:
+            names = sorted((name for name in data if name.startswith("episode_")), key=lambda n: int(n[8:]))
+            return str(data.attrs.get("env_spec", "")), [_minari_episode(data[name], spec) for name in names]
+    except (OSError, KeyError, ValueError) as error:
+        raise CairnError(f"{file} cannot be read: it is cut short or not laid out as Minari does.") from error
+
+
+def _minari_episode(group: Any, spec: Spec) -> tuple[Array, Array, Array, bool]:
+    seen = group["observations"]
+    if isinstance(seen, Mapping):
+        keys = GOAL_KEYS if spec.goal is not None else tuple(seen)
+        columns = [np.asarray(seen[key]) for key in keys]
+        obs = np.concatenate([c.reshape(len(c), -1) for c in columns], 1)
+    else:
+        obs = np.asarray(seen)
+    action, reward = np.asarray(group["actions"]), np.asarray(group["rewards"])
+    if not len(obs) == len(action) + 1 == len(reward) + 1 > 1:
+        raise ValueError("an episode does not add up")
+    return obs, action, reward, bool(np.asarray(group["terminations"])[-1])

@@ -1,0 +1,93 @@
+"""Whoever is asked what to do: a policy of Cairn's, an imported one, or any function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from cairn.agents.base import Agent, Remembering
+from cairn.core.errors import CairnError
+from cairn.core.types import ActionSpec, Array, Discrete, Spec
+from cairn.vector.base import GOAL_KEYS
+
+
+class Expert:
+    """Observations [N, ...] -> actions [N] or [N, dim] in Cairn's units, without exploration.
+
+    A function is asked about one observation at a time, as the task shows it (goal tasks: a dictionary), and answers in
+    the environment's own units. CairnError where a policy was made for other observations or actions than `spec`'s.
+    """
+
+    def __init__(
+        self, source: Agent | Callable[[Any], Any], spec: Spec, *, name: str = "the expert", device: str = "cpu"
+    ) -> None:
+        self.spec, self.name, self.device = spec, name, device
+        self.agent: Agent | None = source if hasattr(source, "act") else None  # type: ignore[assignment]
+        self.function: Any = source
+        self.memory: Any = None
+        self.held = 0  # environments that the memory is of
+        if self.agent is not None:
+            fits(self.agent.spec, spec, name)
+
+    def __call__(self, obs: Array) -> Array:
+        if self.agent is None:
+            return self._asked(obs)
+        rows = torch.from_numpy(obs).to(self.device)
+        if not isinstance(self.agent, Remembering):
+            return self.agent.act(rows, explore=False).cpu().numpy()
+        if self.memory is None or len(obs) != self.held:
+            self.memory, self.held = self.agent.memory(len(obs)), len(obs)
+        return self.agent.act(rows, explore=False, memory=self.memory).cpu().numpy()
+
+    def forget(self, ended: Array) -> None:
+        """[N] bool: what these environments show next begins an episode."""
+        if self.memory is not None and len(ended) == self.held:
+            self.memory.forget(ended)
+
+    def _asked(self, obs: Array) -> Array:
+        """A function's answers, each looked at: it is not ours."""
+        try:
+            said = np.stack([np.asarray(self.function(self._shown(row))) for row in obs])
+        except ValueError as error:
+            raise CairnError(f"{self.name} gave answers of different shapes, or none: {error}.") from error
+        action = self.spec.action
+        if isinstance(action, Discrete):
+            out = action.from_env(said.reshape(len(obs), -1))
+            if out.shape != (len(obs), 1) or not ((out >= 0) & (out < action.n) & (out == out.astype(int))).all():
+                raise CairnError(f"{self.name} answered {said[0]} where the task takes one of {action.n} actions.")
+            return out[:, 0].astype(np.int64)
+        if said.size != len(obs) * action.dim or not np.isfinite(said.astype(np.float64)).all():
+            raise CairnError(f"{self.name} answered {said[0]} where the task takes {action.dim} finite numbers.")
+        out = action.from_env(said)
+        return out.clip(-1, 1) if action.bounded else out
+
+    def _shown(self, row: Array) -> Any:
+        goal = self.spec.goal
+        if goal is None:
+            return row
+        parts = (row[: goal.observation], row[goal.achieved], row[goal.desired])
+        return dict(zip(GOAL_KEYS, parts, strict=True))
+
+
+def fits(mine: Spec, task: Spec, name: str) -> None:
+    """CairnError where what an expert sees or does is not what the task shows and takes."""
+    if (mine.obs_shape, mine.obs_dtype, mine.goal) != (task.obs_shape, task.obs_dtype, task.goal):
+        raise CairnError(f"{name} sees {_seen(mine)} and the task shows {_seen(task)}; name an expert of this task.")
+    if mine.action != task.action:
+        raise CairnError(
+            f"{name} has {_taken(mine.action)} and the task takes {_taken(task.action)}; name an expert of this task."
+        )
+
+
+def _seen(spec: Spec) -> str:
+    goals = "" if spec.goal is None else f" with goals of {spec.goal.goal}"
+    return f"{' x '.join(map(str, spec.obs_shape))} numbers{goals}"
+
+
+def _taken(action: ActionSpec) -> str:
+    if isinstance(action, Discrete):
+        return f"{action.n} actions to choose from"
+    return f"actions of {action.dim} numbers from {min(action.low):g} to {max(action.high):g}"

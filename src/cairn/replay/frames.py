@@ -1,0 +1,123 @@
+"""Replay of stacked frames in which every frame is stored once: a ring of frame numbers, and the frames beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from cairn.core.types import Array, Spec, Step, Transition
+from cairn.replay.ring import Ring
+from cairn.replay.storage import Storage
+
+SPARE = 64  # one frame more is kept for every so many: the last of an episode, which no step begins with
+
+
+class Frames:
+    """The last `capacity` transitions of N environments that show a stack of frames (see `Spec.stack`).
+
+    An observation is kept as the number of its newest frame and how many of its frames are real; the ring of these
+    does everything else that the `Ring` does. A batch's stacks are put together when it is sampled, zeros where an
+    episode had not begun. Each environment has its frames in a row of its own, an episode of T steps T + 1 of them.
+
+    Where episodes are shorter than `SPARE` steps there is room for somewhat fewer transitions: those whose frames are
+    about to be overwritten are not drawn any more.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        spec: Spec,
+        *,
+        generator: Generator,
+        gamma: float,
+        n: int = 1,
+        slack: int = 0,
+        folder: Path | None = None,
+    ) -> None:
+        numbers = replace(spec, obs_shape=(2,), obs_dtype="int64", stack=1)
+        self.ring = Ring(capacity, num_envs, numbers, generator=generator, gamma=gamma, n=n, slack=slack, folder=folder)
+        self.num_envs, self.stack, self.generator = num_envs, spec.stack, generator
+        self.kept = self.ring.live + self.ring.live // SPARE + 2 + self.stack  # frames of each environment in use
+        self.size = self.kept + 2 * slack  # a row writes two at most
+        frame = (spec.obs_shape[0] // spec.stack, *spec.obs_shape[1:])  # one frame may have channels of its own
+        self.storage = Storage({"frames": ((num_envs * self.size, *frame), spec.obs_dtype)}, folder)
+        self.frames = self.storage.arrays["frames"]
+        self.channels = frame[0]
+        self.written = np.zeros(num_envs, np.int64)  # frames of each environment since the beginning
+        self.real = np.zeros(num_envs, np.int64)  # frames each has shown of its episode; 0 where one begins
+        self.first = 0  # the oldest row whose frames are all there
+
+    def __len__(self) -> int:
+        return (self.ring.rows - self.first) * self.num_envs
+
+    def add(self, obs: Array, action: Array, step: Step) -> None:
+        """Store a step of every environment: the frame it led to and, where an episode begins, the one it came from."""
+        self._write(obs, (self.real == 0) & step.valid)
+        self.real += 1
+        seen, after = self._numbers(self.written - 1, self.real), self._numbers(self.written, self.real + 1)
+        self._write(step.next_obs, step.valid)
+        self.ring.add(seen, action, replace(step, obs=after, next_obs=after))
+        self.real[step.terminated | step.truncated | ~step.valid] = 0
+        self._forget_overwritten()
+
+    def _write(self, obs: Array, which: Array) -> None:
+        """Keep the newest frame of these environments."""
+        env = np.flatnonzero(which)
+        self.frames[env * self.size + self.written[env] % self.size] = obs[env, -self.channels :]
+        self.written[env] += 1
+
+    def _numbers(self, frame: Array, real: Array) -> Array:
+        """[N, 2]: frames counted over all environments as the ring counts cells, and how many are real."""
+        return np.stack([frame * self.num_envs + np.arange(self.num_envs), np.minimum(real, self.stack)], 1)
+
+    def _forget_overwritten(self) -> None:
+        self.first = max(self.first, self.ring.first)
+        while self.first < self.ring.rows:
+            number = self.ring.arrays["obs"][self.first % self.ring.size, :, 0]
+            if (self.written - number // self.num_envs + self.stack <= self.kept).all():
+                break
+            self.first += 1
+
+    def cut(self) -> None:
+        self.ring.cut()
+        self.real[:] = 0
+
+    def sample(self, batch: int) -> Transition:
+        """n-step transitions, as the ring's."""
+        return self.gather(self.ring.draw(batch, newest=self.ring.rows - self.first))
+
+    def gather(self, cell: Array) -> Transition:
+        """The transitions that start at these cells."""
+        numbers = self.ring.gather(cell)
+        return replace(numbers, obs=self._stacks(numbers.obs), next_obs=self._stacks(numbers.next_obs))
+
+    def _stacks(self, numbers: Tensor) -> Tensor:
+        """[B, 2] -> [B, channels, height, width]."""
+        number, real = numbers.numpy().T
+        frame, env = np.divmod(number, self.num_envs)
+        back = np.arange(self.stack - 1, -1, -1)  # the oldest first
+        at = (frame[:, None] - back) % self.size + env[:, None] * self.size
+        out = self.frames.take(at, 0, mode="wrap")
+        out[back >= real[:, None]] = 0
+        return torch.from_numpy(out.reshape(len(out), -1, *out.shape[3:]))
+
+    def save(self) -> dict[str, int]:
+        """Every episode was cut before; what was written is told by the newest row."""
+        self.storage.sync()
+        return self.ring.save()
+
+    def load(self, saved: dict[str, int]) -> None:
+        self.ring.load(saved)
+        self.storage.must_be_found()
+        self.real[:] = 0
+        self.first = 0
+        if self.ring.rows > 0:
+            newest = (self.ring.rows - 1) % self.ring.size
+            number, valid = self.ring.arrays["obs"][newest, :, 0], self.ring.arrays["valid"][newest]
+            self.written = number // self.num_envs + 1 + valid
+        self._forget_overwritten()

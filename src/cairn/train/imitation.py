@@ -1,0 +1,224 @@
+"""The loops of imitation: here the loop is the algorithm.
+
+An iteration plays one trajectory in every environment, and a coin for each says who plays the whole of it: the expert
+with probability αₙ, else the learner. Mixed step by step, as is often done, the states would be those of neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cairn.agents import (
+    BC,
+    AggreVaTe,
+    AggreVaTeConfig,
+    AggreVaTeD,
+    AggreVaTeDConfig,
+    BCConfig,
+    DAgger,
+    agent_name,
+)
+from cairn.agents.base import Agent
+from cairn.core.errors import CairnError
+from cairn.core.seeding import derive, derive_many
+from cairn.core.types import Array, Spec
+from cairn.experts.demos import Demos, read, record
+from cairn.experts.expert import Expert
+from cairn.experts.values import Critics, Fitted, Played, Rollouts, Values
+from cairn.replay.growing import Growing
+from cairn.train.loops import one_thread
+from cairn.train.recipe import Recipe
+from cairn.train.run import Run
+from cairn.vector.base import Vector
+
+Cloner = BC | DAgger
+Source = Agent | Callable[[Any], Any]
+TENSORS = ("obs", "taken", "drawn", "reward", "next_obs", "terminated", "valid")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What an imitator is taught by: an expert or its recorded episodes, and its values where they are asked for.
+
+    `spent` steps were taken to learn those.
+    """
+
+    expert: Expert | None
+    demos: Demos | None
+    values: Values | None
+    spent: int = 0
+
+    def close(self) -> None:
+        if isinstance(self.values, Rollouts):
+            self.values.close()
+
+
+def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:
+    """Whatever `recipe` names, found and checked before a run begins; CairnError where it does not fit the task."""
+    cfg: Any = recipe.agent
+    demos = read(Path(recipe.demos), envs.spec) if recipe.demos else None
+    if source is None:
+        if demos is None or not isinstance(cfg, BCConfig):
+            raise CairnError(
+                f"{agent_name(cfg)} learns from an expert: name one with --expert, a folder or a zoo entry."
+            )
+        return Lesson(None, demos, None)
+    expert = Expert(source, envs.spec, name=recipe.expert or "the expert", device=recipe.device)
+    kind = getattr(cfg, "values", "none")
+    if kind == "critics":
+        return Lesson(expert, demos, Critics(expert.agent, expert.name))
+    if kind == "rollouts":
+        return Lesson(expert, demos, Rollouts(recipe.task, expert, gamma=cfg.gamma, count=cfg.judged))
+    if kind == "none":
+        return Lesson(expert, demos, None)
+    spent = 0
+    if demos is None:
+        demos = record(expert, envs, derive_many(recipe.seed, cfg.fit_episodes, "values"), recipe.env)
+        assert demos is not None  # nobody stops it
+        spent = demos.steps
+    fitted = Fitted(demos, envs.spec, gamma=cfg.gamma, seed=derive(recipe.seed, "values"), device=recipe.device)
+    return Lesson(expert, demos, fitted, spent)
+
+
+def gathered(cfg: Any, spec: Spec, generator: torch.Generator, folder: Path | None) -> Growing | None:
+    """What an imitator keeps: pairs or judgements of all iterations; AggreVaTeD keeps nothing."""
+    fields = {"obs": (spec.obs_shape, spec.obs_dtype), "action": (spec.action_shape, spec.action_dtype)}
+    if isinstance(cfg, AggreVaTeDConfig):
+        return None
+    if isinstance(cfg, AggreVaTeConfig):
+        fields["advantage"] = ((), "float32")
+    return Growing(fields, generator=generator, folder=folder)
+
+
+def imitate(agent: Any, lesson: Lesson, data: Growing | None, envs: Vector, run: Run, *, fresh: bool) -> None:
+    """The loop of each imitator. A run that begins takes in what is recorded, and counts what its values cost."""
+    if fresh:
+        run.step += lesson.spent
+    if isinstance(agent, AggreVaTeD):
+        assert lesson.expert is not None and lesson.values is not None
+        return aggrevated(agent, lesson.expert, lesson.values, envs, run)
+    assert data is not None
+    if isinstance(agent, AggreVaTe):
+        assert lesson.expert is not None and lesson.values is not None
+        return aggrevate(agent, lesson.expert, lesson.values, data, envs, run)
+    if fresh and lesson.demos is not None and len(data) == 0:
+        for episode in lesson.demos.episodes:
+            data.add(obs=episode.obs[:-1], action=episode.action)
+    if lesson.expert is None:
+        return clone_file(agent, data, run)
+    return clone(agent, lesson.expert, data, envs, run)
+
+
+def clone(agent: Cloner, expert: Expert, data: Growing, envs: Vector, run: Run) -> None:
+    """BC and DAgger: label every state met with the expert's action, and learn from all there are."""
+    cfg = agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg
+    while run.going():
+        agent.progress = run.progress
+        found = roll_in(agent, expert, envs, run, ask="always", explore=False)
+        if found is None:  # interrupted: what was collected is dropped
+            break
+        played, asked = found
+        data.add(obs=played.obs[played.valid].cpu().numpy(), action=asked[played.valid].cpu().numpy())
+        agent.counts += torch.tensor([1, int(played.valid.sum())])
+        learn(agent, data, int(run.step * cfg.updates_per_step), cfg.batch_size, run)
+        run.house_keeping(agent, envs.restarts, data)
+
+
+def clone_file(agent: Cloner, data: Growing, run: Run) -> None:
+    """BC from recorded demonstrations: no environment is stepped, and a step of the run is a gradient step."""
+    batch_size = (agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg).batch_size
+    while run.going():
+        agent.progress = run.progress
+        run.step += 1
+        learn(agent, data, run.step, batch_size, run)
+        run.house_keeping(agent, 0, data)
+
+
+def aggrevate(agent: AggreVaTe, expert: Expert, values: Values, data: Growing, envs: Vector, run: Run) -> None:
+    """AggreVaTe: in every state met a random action is judged, and all judgements are learned from."""
+    cfg = agent.cfg
+    while run.going():
+        agent.progress = run.progress
+        found = roll_in(agent, expert, envs, run, ask="playing", explore=False)
+        if found is None:
+            break
+        played = found[0]
+        random = agent.act(played.obs.flatten(0, 1), explore=True).view_as(played.drawn)
+        verdict = values.judge(replace(played, drawn=random))
+        known, run.step = verdict.known, run.step + verdict.steps
+        rows = {"obs": played.obs, "action": random, "advantage": verdict.q - verdict.v}
+        data.add(**{name: x[known].cpu().numpy() for name, x in rows.items()})
+        agent.counts += torch.tensor([1, int(known.sum())])
+        learn(agent, data, int(run.step * cfg.updates_per_step), cfg.batch_size, run)
+        run.house_keeping(agent, envs.restarts, data)
+
+
+def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, run: Run) -> None:
+    """AggreVaTeD: the states of this iteration, judged, are learned from and forgotten."""
+    while run.going():
+        agent.progress = run.progress
+        found = roll_in(agent, expert, envs, run, ask="playing", explore=True)
+        if found is None:
+            break
+        played = found[0]
+        verdict = values.judge(played)
+        known, run.step = verdict.known, run.step + verdict.steps
+        agent.counts += torch.tensor([1, int(known.sum())])
+        if known.any():
+            judge = values.q if isinstance(values, Critics) else None
+            run.log(agent.update(played.obs[known], played.drawn[known], verdict.q[known], verdict.v[known], judge))
+        run.log(figures(agent))
+        run.house_keeping(agent, envs.restarts)
+
+
+def learn(agent: Any, data: Growing, due: int, batch_size: int, run: Run) -> None:
+    """Gradient steps until there are as many as the steps allow."""
+    while run.updates < due and not run.interrupted:
+        run.updates += 1
+        run.log(agent.update(*data.sample(batch_size, run.device)))
+    run.log(figures(agent))
+
+
+def figures(agent: Any) -> dict[str, torch.Tensor]:
+    """How far the learner is let go, and how often the expert was asked."""
+    return {"imitation/alpha": torch.tensor(agent.alpha), "imitation/queries": agent.counts[1].float()}
+
+
+def roll_in(
+    agent: Any, expert: Expert, envs: Vector, run: Run, *, ask: str, explore: bool
+) -> tuple[Played, torch.Tensor] | None:
+    """One trajectory of every environment, and what the expert would do [T, N, ...]: asked always, or where it plays.
+
+    It ends early where the run's steps are used up; None where the run was interrupted.
+    """
+    count = envs.num_envs
+    seeds = run.env_seeds()
+    obs = envs.reset(seeds)
+    expert.forget(np.ones(count, bool))
+    coins = np.random.default_rng(derive(run.recipe.seed, "mixing", run.step)).random(count)
+    by_expert = coins < agent.alpha
+    rows: list[tuple[Array, ...]] = []
+    open_ = np.ones(count, bool)
+    with one_thread():
+        while open_.any() and run.step < run.recipe.steps:
+            if run.interrupted:
+                return None
+            drawn = agent.act(torch.from_numpy(obs).to(run.device), explore=explore).cpu().numpy()
+            asked = expert(obs) if ask == "always" or by_expert.any() else drawn
+            taken = np.where(by_expert.reshape(-1, *[1] * (drawn.ndim - 1)), asked, drawn)
+            step = envs.step(taken)
+            valid = step.valid & open_
+            rows.append((obs, taken, drawn, step.reward, step.next_obs, step.terminated, valid, asked))
+            run.advance(step, valid)
+            open_ &= step.valid & ~(step.terminated | step.truncated)
+            expert.forget(step.terminated | step.truncated | ~step.valid)
+            obs = step.obs
+    columns = [torch.from_numpy(np.stack(column)).to(run.device) for column in zip(*rows, strict=True)]
+    named = dict(zip(TENSORS, columns, strict=False))
+    return Played(**named, by_expert=torch.from_numpy(by_expert).to(run.device), seeds=seeds), columns[-1]

@@ -1,0 +1,115 @@
+"""ALE's own vector of Atari games behind the contract: emulated, shrunk and batched in C++ threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from cairn.core.errors import CairnError
+from cairn.core.game import Game
+from cairn.core.types import Array, Discrete, Spec, Step
+from cairn.vector.base import EpisodeStats
+
+
+class Atari:
+    """Vector over N copies of one game, played as `Game` says; the same steps as its environment, but for these:
+
+    - the number of idle frames a game begins with is drawn from another generator
+    - where FIRE is pressed for a lost life that row is not valid, since the others step meanwhile; a game that ends
+      with it is reported then
+    - the newest frame after a game's last step is the one before, brightened by what ALE still looked at
+
+    ALE's vector could end an episode with a life by itself, but would then begin another game; it is asked to report
+    lost lives only. It clips no rewards here and stacks no frames: the score is true, and a stack can be emptied.
+    """
+
+    def __init__(self, game: Game, num_envs: int, *, threads: int = 0) -> None:
+        from ale_py.vector_env import AtariVectorEnv
+
+        if game.mode is not None or game.difficulty is not None:
+            raise CairnError("the native vector plays games in their first mode only; use --vector sync or async.")
+        self.game, self.num_envs, self.restarts = game, num_envs, 0
+        self.env: Any = AtariVectorEnv(
+            game.rom,
+            num_envs,
+            num_threads=min(threads or os.cpu_count() or 1, num_envs),
+            max_num_frames_per_episode=game.limit,
+            repeat_action_probability=game.sticky,
+            full_action_space=game.full_actions,
+            autoreset_mode=AutoresetMode.SAME_STEP,
+            img_height=game.size,
+            img_width=game.size,
+            stack_num=1,
+            frameskip=game.skip,
+            noop_max=game.noops,
+            life_loss_info=game.life_loss,
+            reward_clipping=False,
+            use_fire_reset=game.fire,
+        )
+        names = [action.name for action in self.env.ale.get_action_set()]
+        self.button = names.index("FIRE") if game.fire and game.life_loss and "FIRE" in names else None
+        shape = (game.stack, game.size, game.size)
+        self.spec = Spec(shape, "uint8", Discrete(len(names)), stack=game.stack)
+        self.stats = EpisodeStats(num_envs)
+        self.obs: Array = np.zeros((num_envs, *shape), np.uint8)
+        self.began = np.zeros(num_envs, np.int64)  # the frame at which each game began: it tells a new one
+        self.press = np.zeros(num_envs, bool)  # those that lost a life: FIRE comes next
+        self.silent = np.full(num_envs, -1, np.int8)  # no game tells of success
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        frame, info = self.env.reset(seed=np.asarray(seeds, np.int64))
+        self.stats.reset()
+        self.press[:] = False
+        self.began = _beginning(info)
+        self.obs = np.zeros((self.num_envs, *self.spec.obs_shape), np.uint8)
+        self.obs[:, -1] = frame[:, 0]
+        return self.obs
+
+    def send(self, action: Array) -> None:
+        self.env.send(np.where(self.press, self.button, action) if self.button is not None else action)
+
+    def recv(self) -> Step:
+        game, pressed = self.game, self.press
+        frame, score, told, truncated, info = self.env.recv()
+        began = _beginning(info)
+        over, self.began = began != self.began, began
+        lost = told & ~over
+        score = np.asarray(score, np.float32)
+        valid = ~pressed if game.learning else np.ones(self.num_envs, bool)
+
+        next_obs = np.empty_like(self.obs)
+        next_obs[:, :-1] = self.obs[:, 1:]
+        next_obs[:, -1] = frame[:, 0]
+        if over.any():
+            next_obs[over, -1] = info["final_obs"][over, 0]
+        if not game.learning:
+            next_obs[lost | pressed, :-1] = 0
+        fresh = over | lost | pressed if game.learning else over
+        self.obs = next_obs
+        if fresh.any():
+            self.obs = next_obs.copy()
+            self.obs[fresh, :-1] = 0
+            self.obs[fresh, -1] = frame[fresh, 0]
+
+        self.press = lost if self.button is not None else np.zeros(self.num_envs, bool)
+        terminated = (told if game.learning else told & over) & valid
+        reward = np.sign(score) if game.clip and game.learning else score
+        self.stats.length -= ~valid  # a press of FIRE is no step
+        episodes = self.stats.update(score, over, np.ones(self.num_envs, bool), self.silent)
+        return Step(self.obs, next_obs, reward * valid, terminated, truncated & valid, valid, episodes)
+
+    def step(self, action: Array) -> Step:
+        self.send(action)
+        return self.recv()
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def _beginning(info: dict[str, Array]) -> Array:
+    """The frame of the emulator at which each game began."""
+    return info["frame_number"].astype(np.int64) - info["episode_frame_number"]

@@ -1,0 +1,169 @@
+"""Demonstrations: recorded, written, read back, and refused in one sentence."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from cairn.core.errors import CairnError
+from cairn.envs.make import Task
+from cairn.experts.demos import Demos, read, record, write
+from cairn.experts.expert import Expert
+from cairn.vector.make import make_vector
+from tests.agents import test_learns  # noqa: F401  (registers the toys)
+from tests.envs import toys  # noqa: F401
+
+
+def shown(env, expert, episodes=3, envs=2):
+    vector = make_vector(Task(env), envs, backend="sync")
+    try:
+        return record(Expert(expert, vector.spec), vector, range(episodes), env), vector.spec
+    finally:
+        vector.close()
+
+
+def test_episodes_are_whole_and_in_order():
+    demos, _ = shown("toy/Corridor-v0", lambda obs: 1)
+    assert len(demos.episodes) == 3 and demos.steps == 15 and demos.returns == [1.0] * 3
+    for episode in demos.episodes:
+        assert episode.terminated and episode.obs.argmax(1).tolist() == [0, 1, 2, 3, 4, 5]
+        assert episode.action.tolist() == [1] * 5 and episode.reward.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_the_file_holds_what_was_recorded_in_the_environments_units(tmp_path):
+    demos, spec = shown("toy/Aim-v0", lambda obs: obs)
+    write(tmp_path / "d.npz", demos, spec)
+    with np.load(tmp_path / "d.npz", allow_pickle=False) as file:
+        assert file["obs"].shape == (12, 1) and file["length"].tolist() == [3, 3, 3]
+        np.testing.assert_allclose(file["action"][:3], file["obs"][:3], atol=1e-6)  # the point itself, within ±3
+    again = read(tmp_path / "d.npz", spec)
+    assert again.task == "toy/Aim-v0"
+    for a, b in zip(demos.episodes, again.episodes, strict=True):
+        np.testing.assert_allclose(a.action, b.action, atol=1e-6)
+        np.testing.assert_array_equal(a.obs, b.obs)
+        assert not b.terminated
+
+
+def test_a_function_sees_goals_as_the_task_shows_them():
+    def walk(obs):
+        return int(obs["desired_goal"][0] > obs["achieved_goal"][0])
+
+    demos, _ = shown("goaltoy/Line-v0", walk, episodes=4)
+    assert all(e.terminated for e in demos.episodes)
+
+
+@pytest.mark.parametrize(
+    ("expert", "words"),
+    [
+        (lambda obs: 7, "one of 2 actions"),
+        (lambda obs: 0.5, "one of 2 actions"),
+        (lambda obs: [0, 1], "one of 2 actions"),
+    ],
+)
+def test_a_foolish_expert_is_named(expert, words):
+    with pytest.raises(CairnError, match=words):
+        shown("toy/Corridor-v0", expert)
+
+
+def test_an_expert_of_numbers_that_are_not():
+    with pytest.raises(CairnError, match="1 finite numbers"):
+        shown("toy/Aim-v0", lambda obs: obs * np.nan)
+
+
+def spoil(path, **changes):
+    with np.load(path) as file:
+        data = {**{k: file[k] for k in file.files}, **changes}
+    np.savez(path, **{k: v for k, v in data.items() if v is not None})
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda p: p.unlink(), "there are no demonstrations"),
+        (lambda p: p.write_bytes(b""), "empty, cut short or not a NumPy archive"),
+        (lambda p: p.write_bytes(p.read_bytes()[:200]), "empty, cut short or not a NumPy archive"),
+        (lambda p: p.write_bytes(b"PK" + bytes(300)), "empty, cut short or not a NumPy archive"),
+        (lambda p: spoil(p, reward=None), "it lacks reward"),
+        (lambda p: spoil(p, action=np.array([object()])), "empty, cut short or not"),  # a pickle is not read
+        (lambda p: spoil(p, length=np.array([5, 5])), "do not add up"),
+        (lambda p: spoil(p, length=np.array(15)), "do not add up"),
+        (lambda p: spoil(p, terminated=np.zeros(2, bool)), "without an end"),
+        (lambda p: spoil(p, length=np.array([15, 0, 0])), "without a step"),
+        (lambda p: spoil(p, obs=np.zeros((18, 4))), "shows observations of \\(4,\\)"),
+        (lambda p: spoil(p, obs=np.full((18, 6), np.nan)), "not finite"),
+        (lambda p: spoil(p, action=np.full(15, 9)), "does not have"),
+        (lambda p: spoil(p, action=np.zeros(15)), "another kind"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(harm, words, tmp_path):
+    demos, spec = shown("toy/Corridor-v0", lambda obs: 1)
+    path = tmp_path / "d.npz"
+    write(path, demos, spec)
+    harm(path)
+    with pytest.raises(CairnError, match=words):
+        read(path, spec)
+
+
+def test_no_episode_is_one_sentence(tmp_path):
+    _, spec = shown("toy/Corridor-v0", lambda obs: 1)
+    empty = {"obs": np.zeros((0, 6)), "action": np.zeros(0, int), "reward": np.zeros(0)}
+    np.savez(tmp_path / "d.npz", **empty, length=np.zeros(0, int), terminated=np.zeros(0, bool), task="x")
+    with pytest.raises(CairnError, match="holds no episode"):
+        read(tmp_path / "d.npz", spec)
+
+
+class Fake(dict):
+    """As much of an HDF5 file as is asked for."""
+
+    attrs = {"env_spec": "toy"}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def minari(monkeypatch, tmp_path, groups):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "main_data.hdf5").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "h5py", types.SimpleNamespace(File=lambda path, mode: Fake(groups)))
+    return tmp_path
+
+
+def test_a_folder_of_minaris(monkeypatch, tmp_path):
+    demos, spec = shown("toy/Corridor-v0", lambda obs: 1)
+    groups = {
+        f"episode_{i}": {
+            "observations": e.obs,
+            "actions": e.action,
+            "rewards": e.reward,
+            "terminations": np.arange(len(e.reward)) == len(e.reward) - 1,
+        }
+        for i, e in enumerate(demos.episodes)
+    }
+    found = read(minari(monkeypatch, tmp_path, groups), spec)
+    assert isinstance(found, Demos) and found.steps == 15 and found.episodes[2].terminated
+
+
+def test_minaris_goals_are_laid_out_as_ours(monkeypatch, tmp_path):
+    demos, spec = shown("goaltoy/Line-v0", lambda obs: 1, episodes=1)
+    obs = demos.episodes[0].obs
+    seen = {"achieved_goal": obs[:, 1:2], "desired_goal": obs[:, 2:3], "observation": obs[:, 0:1]}
+    reward = demos.episodes[0].reward
+    group = {"observations": seen, "actions": demos.episodes[0].action, "rewards": reward, "terminations": reward > 1}
+    found = read(minari(monkeypatch, tmp_path, {"episode_0": group}), spec)
+    np.testing.assert_array_equal(found.episodes[0].obs, obs)
+
+
+def test_minari_without_its_file_or_package(monkeypatch, tmp_path):
+    _, spec = shown("toy/Corridor-v0", lambda obs: 1)
+    with pytest.raises(CairnError, match=r"no main_data\.hdf5"):
+        read(tmp_path, spec)
+    minari(monkeypatch, tmp_path, {"episode_0": {}})
+    with pytest.raises(CairnError, match="not laid out as Minari"):
+        read(tmp_path, spec)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(CairnError, match="pip install h5py"):
+        read(tmp_path, spec)
