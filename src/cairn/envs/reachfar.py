@@ -66,6 +66,9 @@ def apart(a: Array, b: Array) -> float:
     return float(np.linalg.norm(a - b))
 
 
+SPHERE, SUBGOAL = 2, (0.1, 0.5, 1.0, 0.8)  # MuJoCo's number for a ball, and the colour of this one
+
+
 class FetchReachFar(gym.Env[Any, Any]):
     """The arm, the actions and the observations of FetchReach; a home pose that is FetchReach's; other goals.
 
@@ -120,6 +123,10 @@ class FetchReachFar(gym.Env[Any, Any]):
     def render(self) -> Array | None:
         """FetchReach's picture, [480, 480, 3] of uint8, with the goal as a red ball; None without a render_mode."""
         return self.arm.picture() if self.render_mode else None
+
+    def mark(self, point: Array) -> None:
+        """Show a subgoal in the next picture."""
+        self.arm.mark(point)
 
     def close(self) -> None:
         self.arm.close()
@@ -246,6 +253,10 @@ class Arm:
             yield
             if apart(self.place, goal) < ARRIVED:
                 return
+
+    def mark(self, point: Array) -> None:
+        viewer = self.fetch.mujoco_renderer._get_viewer("rgb_array")
+        viewer.add_marker(type=SPHERE, pos=point.astype(float), size=np.full(3, 0.025), rgba=np.array(SUBGOAL))
 
     def picture(self) -> Array:
         image: Array = self.fetch.mujoco_renderer.render("rgb_array")

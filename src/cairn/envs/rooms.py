@@ -56,8 +56,9 @@ class KeyDoorRooms(gym.Env[Any, Any]):
 
     observation: x, y, has_key, door_open, x and y of the key's place, and for each action whether it would move;
     achieved_goal: x, y; desired_goal: x and y of the goal; in cells, from the upper left. Actions: right, down, left,
-    up; who walks into a wall stays. In 400 steps uniform actions get there in 4 of 10,000 episodes; walking to a random cell within ±5 every ten steps, in 345.
-    Nothing lies in a corner or at the end of a wall, where a policy that goes one way for long would come by.
+    up; who walks into a wall stays. In 400 steps uniform actions get there in 4 of 10,000 episodes; walking to a random
+    cell within ±5 every ten steps, in 345. Nothing lies in a corner or at the end of a wall, where a policy that goes
+    one way for long would come by.
 
     keys: "one" is where the map shows it; "anywhere" draws a cell of the first room.
     """

@@ -17,7 +17,8 @@ from cairn.train.evaluate import Player, Policy
 from cairn.vector.base import spec_of_env, success_of
 
 SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
-BALL, BALL_HEIGHT = 0.03, 0.3  # of one in MuJoCo, and how high it hangs where the task is flat
+SPHERE = 2  # MuJoCo's number for one
+BALL = 0.015  # radius of a subgoal in MuJoCo, as a share of the world's extent
 KINDS = (".mp4", ".mkv", ".mov", ".avi")
 
 
@@ -88,11 +89,10 @@ def _mark(env: Any, point: Array) -> None:
     drawn = getattr(bare, "point_env", bare)  # a point in a maze is drawn by the point
     renderer = getattr(drawn, "mujoco_renderer", None)
     if renderer is not None:
+        size = BALL * float(drawn.model.stat.extent)
+        pos = np.concatenate([point, np.full(3, size)])[:3].astype(float)  # a flat task's lies on the ground
         renderer._get_viewer("rgb_array").add_marker(
-            type=2,  # a sphere
-            pos=np.concatenate([point, np.full(3, BALL_HEIGHT)])[:3] if len(point) < 3 else point[:3].astype(float),
-            size=np.full(3, BALL),
-            rgba=np.array(SUBGOAL),
+            type=SPHERE, pos=pos, size=np.full(3, size), rgba=np.array(SUBGOAL)
         )
 
 
