@@ -12,6 +12,7 @@ import pytest
 from cairn.cli import main
 
 HIRO = ["train", "--env", "Pendulum-v1", "--agent", "hiro"]
+CARTPOLE = ["train", "--env", "CartPole-v1", "--agent"]
 QUICK = ["--steps", "600", "--eval-every", "300", "--eval-episodes", "2", "--checkpoint-every", "300"]
 
 
@@ -67,6 +68,19 @@ def home(tmp_path, monkeypatch):
         ([*HIRO, "--agent.subgoal", "0", "1", "--levels", '{"low": "nowhere"}'], "there is no nowhere to start"),
         ([*HIRO, "--agent.subgoal", "0", "1", "--agent.high-hindsight", "0.5"], "Pendulum-v1 has none"),
         ([*HIRO, "--hindsight", "future"], "each level has its own"),
+        ([*CARTPOLE, "dagger"], "dagger learns from an expert: name one with --expert"),
+        ([*CARTPOLE, "dagger", "--demos", "d.npz"], "there are no demonstrations at d.npz"),
+        ([*CARTPOLE, "bc", "--expert", "nowhere"], "there is no nowhere to learn from"),
+        ([*CARTPOLE, "bc", "--agent.batch-size", "0"], "agent.batch_size is 0; it must be at least 1."),
+        (
+            [*CARTPOLE, "aggrevated", "--agent.learner", "sac"],
+            "it can be ppo or reinforce",
+        ),
+        ([*CARTPOLE, "aggrevated", "--agent.learner.gama", "1"], "Did you mean --agent.learner.gamma?"),
+        ([*CARTPOLE, "aggrevated", "--agent.mixing", "never"], "--agent.mixing"),
+        (["train", "cartpole-ppo", "--expert", "zoo/cartpole-dqn"], "for those who imitate"),
+        (["demos", "nowhere", "--out", "d.npz"], "there is no nowhere"),
+        (["demos", "nowhere", "--out", "d.txt"], "let it end in .npz"),
         (["train", "--env", "FetchReach-v3", "--agent", "sac"], "FetchReach-v3 is broken"),
         (["eval"], "PATH"),
         (["eval", "nowhere"], "there is no nowhere"),
@@ -117,6 +131,26 @@ def test_any_gymnasium_id_without_a_recipe(home, capsys):
     args = ("train", "--env", "Acrobot-v1", "--agent", "dqn", *QUICK, "--time-limit", 50, "--envs", 2)
     cairn(*args, "--agent.hidden", 16, "--agent.epsilon", "linear(1,0.1,0.5)", capsys=capsys)
     assert "Acrobot-v1" in cairn("eval", home / "runs" / "dqn-Acrobot-v1-s0", "--episodes", 1, capsys=capsys).out
+
+
+def test_an_expert_is_recorded_and_learned_from(home, capsys):
+    cairn(*CARTPOLE, "dqn", *QUICK, "--agent.hidden", 16, "--out", "expert", capsys=capsys)
+    said = cairn("demos", "expert", "--out", "kept/d.npz", "--episodes", 3, capsys=capsys)
+    assert "kept/d.npz: 3 episodes of CartPole-v1" in said.out
+    cairn(*CARTPOLE, "bc", *QUICK, "--demos", "kept/d.npz", "--out", "clone", capsys=capsys)
+    cairn(*CARTPOLE, "dagger", *QUICK, "--expert", "expert", "--envs", 4, capsys=capsys)
+    args = ("--agent.learner", "ppo", "--agent.learner.epochs", 2, "--expert", "expert", "--envs", 4)
+    cairn(*CARTPOLE, "aggrevated", *QUICK, *args, capsys=capsys)
+    for run in ("clone", "runs/dagger-CartPole-v1-s0", "runs/aggrevated-CartPole-v1-s0"):
+        assert "CartPole-v1" in cairn("eval", run, "--episodes", 1, capsys=capsys).out
+    names = {line.split(",")[2] for line in Path("runs/dagger-CartPole-v1-s0/metrics.csv").read_text().splitlines()[1:]}
+    assert {"imitation/alpha", "imitation/queries"} <= names
+
+    said = cairn("train", "--env", "Pendulum-v1", "--agent", "dagger", "--expert", "expert", code=2, capsys=capsys)
+    assert "expert plays CartPole-v1: it is no expert of Pendulum-v1" in said.err
+    Path("kept/d.npz").write_bytes(b"")
+    said = cairn(*CARTPOLE, "bc", "--demos", "kept/d.npz", code=2, capsys=capsys)
+    assert "kept/d.npz cannot be read: it is empty" in said.err and len(said.err.splitlines()) == 1
 
 
 def test_a_lifted_limit_does_not_make_scoring_endless(home, capsys):

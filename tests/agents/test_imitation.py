@@ -1,5 +1,7 @@
 """What the imitators compute: losses, signals, ranges, and the natural gradient against a matrix written out."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -99,13 +101,16 @@ def test_the_signal_is_what_an_action_gains_over_the_expert():
     assert mistaken.learner.cfg.baseline == "none" and not mistaken.learner.cfg.normalise_advantage
 
 
-@pytest.mark.parametrize("learner", [SMALL, PPOConfig(hidden=(8,), lr=constant(0.1), max_norm=100.0)])
-def test_log_std_stays_within_its_bounds(learner):
-    agent = AggreVaTeD(AggreVaTeDConfig(learner), REAL)
-    with torch.no_grad():
-        agent.net.log_std[:] = torch.tensor([5.0, -50.0])
-    agent.update(OBS, torch.zeros(64, 2), torch.randn(64), torch.zeros(64))
+@pytest.mark.parametrize("learner", [ReinforceConfig(lr=constant(3.0)), PPOConfig(lr=constant(3.0), epochs=1)])
+@pytest.mark.parametrize(("action", "bound"), [(100.0, 1.0), (0.0, -10.0)])
+def test_log_std_stays_within_its_bounds(learner, action, bound):
+    """A single long step, for actions far off that are praised, or for the mean itself."""
+    agent = AggreVaTeD(AggreVaTeDConfig(replace(learner, log_std=0.9 if bound > 0 else -9.0)), REAL)
+    seen, drawn = torch.zeros(64, 3), torch.full((64, 2), action)
+    agent._step(seen, drawn, torch.linspace(0.0, 2.0, 64))
     assert agent.net.log_std.min() >= -10 and agent.net.log_std.max() <= 1
+    if isinstance(learner, ReinforceConfig):
+        assert agent.net.log_std.tolist() == [bound, bound]  # it was held there
 
 
 def test_the_mistaken_log_std_does_not_move():

@@ -14,7 +14,19 @@ import pytest
 import safetensors.torch
 import torch
 
-from cairn.agents import A2CConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.agents import (
+    A2CConfig,
+    AggreVaTeConfig,
+    AggreVaTeDConfig,
+    BCConfig,
+    DAggerConfig,
+    DQNConfig,
+    HIROConfig,
+    PPOConfig,
+    ReinforceConfig,
+    SACConfig,
+    TD3Config,
+)
 from cairn.core.errors import CairnError
 from cairn.train.checkpoint import checkpoints
 from cairn.train.recipe import Recipe
@@ -46,7 +58,27 @@ AGENTS = {
     ),
     "a2c": ("CartPole-v1", A2CConfig(**SMALL, normalise_obs=True)),
     "reinforce": ("CartPole-v1", ReinforceConfig(**SMALL)),
+    "bc": ("CartPole-v1", BCConfig(**SMALL, batch_size=16)),
+    "dagger": ("CartPole-v1", DAggerConfig(BCConfig(**SMALL, batch_size=16), alpha_decay=0.9)),
+    "aggrevate": ("CartPole-v1", AggreVaTeConfig(**SMALL, batch_size=16, values="rollouts", judged=2)),
+    "aggrevated": (
+        "CartPole-v1",
+        AggreVaTeDConfig(PPOConfig(**SMALL, epochs=2, normalise_obs=True), values="fitted", fit_episodes=1),
+    ),
+    "aggrevated-natural": (
+        "CartPole-v1",
+        AggreVaTeDConfig(ReinforceConfig(**SMALL), gradient="natural", values="fitted", fit_episodes=1),
+    ),
 }
+
+
+def leans(obs):
+    """An expert of CartPole: push the way the pole falls."""
+    return int(obs[2] + 0.3 * obs[3] > 0)
+
+
+def taught(name: str) -> dict:
+    return {"expert": leans} if name.startswith(("bc", "dagger", "aggre")) else {}
 
 
 def recipe(name: str, vector="sync") -> Recipe:
@@ -87,11 +119,11 @@ def assert_same_run(a: Path, b: Path) -> None:
 RUNNER = """
 import sys, json
 from pathlib import Path
-from tests.train.test_resume import recipe
+from tests.train.test_resume import recipe, taught
 from cairn.train.trainer import train
 name, folder, vector = sys.argv[1:4]
 folder = Path(folder)
-train(recipe(name, vector), folder, resume=(folder / "config.json").exists())
+train(recipe(name, vector), folder, resume=(folder / "config.json").exists(), **taught(name))
 """
 
 
@@ -108,7 +140,7 @@ def kill(process: subprocess.Popen) -> None:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_two_thousand_steps_equal_one_thousand_a_kill_and_one_thousand(name, tmp_path):
-    train(recipe(name), tmp_path / "alone")
+    train(recipe(name), tmp_path / "alone", **taught(name))
     process = start(name, tmp_path / "killed")
     saved = tmp_path / "killed" / "checkpoints"
     while not checkpoints(saved):
@@ -116,7 +148,7 @@ def test_two_thousand_steps_equal_one_thousand_a_kill_and_one_thousand(name, tmp
         time.sleep(0.002)
     kill(process)
     assert 1000 <= int(checkpoints(saved)[-1].name) < 2000  # it had not finished
-    train(recipe(name), tmp_path / "killed", resume=True)
+    train(recipe(name), tmp_path / "killed", resume=True, **taught(name))
     assert_same_run(tmp_path / "alone", tmp_path / "killed")
 
 

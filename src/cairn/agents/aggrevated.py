@@ -117,6 +117,7 @@ class AggreVaTeD:
             some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
             drawn = self.act(obs[some], explore=True)
             metrics = self._step(obs[some], drawn, self.signal(judge(obs[some], drawn), v[some]))
+            self.counts[1] += len(some)
         return {**metrics, "imitation/q": q.mean(), "imitation/advantage": (q - v).mean()}
 
     def _step(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
@@ -192,7 +193,7 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: in
     x, r = torch.zeros_like(b), b.clone()
     p, rr = r.clone(), r @ r
     for _ in range(steps):
-        if rr < 1e-10 * (b @ b):
+        if rr <= 1e-10 * (b @ b):
             break
         with torch.enable_grad():
             ap = product(p)

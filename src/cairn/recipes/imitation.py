@@ -55,8 +55,7 @@ RECIPES = {
     ),
     "bipedal-aggrevated-reinforce": replace(
         _WALKER,
-        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=200, batch_size=1024, alpha_decay=0.8),
-        envs=8,
+        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=1000, batch_size=1024, alpha_decay=0.8),
         target=324.1,
         about="A* = Q* - V* of the expert's critics; actions drawn afresh for every gradient step; log σ kept below 1",
     ),
@@ -132,7 +131,7 @@ RECIPES = {
     "hopper-aggrevated": Recipe(
         env="Hopper-v5",
         expert="hopper-weak",
-        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=200, batch_size=1024, alpha_decay=0.9),
+        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=500, batch_size=1024, alpha_decay=0.9),
         steps=300_000,
         envs=8,
         target=1200,
