@@ -98,7 +98,7 @@ def test_an_experts_critics_teach(gradient):
     learner = replace(PLAIN, lr=constant(3e-3 if gradient == "plain" else 1e-2))
     agent = AggreVaTeDConfig(learner, gradient=gradient, updates=40, batch_size=128)
     outcome = train(recipe("toy/Aim-v0", agent, 600, envs=16), expert=teacher)
-    assert outcome.score.mean > -0.3 and outcome.step == 600
+    assert outcome.score.mean > -0.3 and outcome.step < 600 + 16
 
 
 def test_a_poor_expert_is_outdone():

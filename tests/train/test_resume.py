@@ -60,7 +60,10 @@ AGENTS = {
     "reinforce": ("CartPole-v1", ReinforceConfig(**SMALL)),
     "bc": ("CartPole-v1", BCConfig(**SMALL, batch_size=16)),
     "dagger": ("CartPole-v1", DAggerConfig(BCConfig(**SMALL, batch_size=16), alpha_decay=0.9)),
-    "aggrevate": ("CartPole-v1", AggreVaTeConfig(**SMALL, batch_size=16, values="rollouts", judged=2)),
+    "aggrevate": (
+        "CartPole-v1",
+        AggreVaTeConfig(**SMALL, batch_size=16, values="rollouts", judged=2, gamma=0.5, alpha_start=0.0),
+    ),
     "aggrevated": (
         "CartPole-v1",
         AggreVaTeDConfig(PPOConfig(**SMALL, epochs=2, normalise_obs=True), values="fitted", fit_episodes=1),

@@ -7,8 +7,8 @@ or PPO as it stands, given such episodes. Actions are always drawn from the lear
 ratios are against the learner that drew them, never against the expert's density. Nothing is kept between iterations:
 an older state distribution is not that of the policy to be improved.
 
-Where any action can be judged, REINFORCE takes many steps an iteration, each with actions drawn afresh from the policy
-as it is by then; that costs no step of the environment, and no ratio is needed.
+Where any action can be judged, a learner is updated many times an iteration, each time with actions drawn afresh from
+the policy as it is by then: that costs no step of the environment.
 
 The natural gradient solves (F + εI)x = g by conjugate gradients, F the Fisher information of the policy at the states
 met, and moves √(2δ/xᵀFx) along x: δ is the KL divergence of one step.
@@ -42,7 +42,7 @@ Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and a
 class AggreVaTeDConfig:
     learner: ReinforceConfig | PPOConfig = ReinforceConfig()  # its γ, λ and horizon have no part in this
     gradient: Literal["plain", "natural"] = "plain"  # natural: of reinforce
-    updates: Count = 1  # gradient steps of reinforce an iteration; above one, values must judge any action
+    updates: Count = 1  # of the learner an iteration; above one, values must judge any action
     batch_size: Count = 1024  # states of each, where there are more than one
     max_kl: Positive = 0.01  # δ of a natural step
     damping: Positive = 0.1  # ε added to the Fisher information
@@ -66,8 +66,8 @@ class AggreVaTeD:
 
     def __init__(self, cfg: AggreVaTeDConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg, self.spec = validated(cfg, "agent."), spec
-        if isinstance(cfg.learner, PPOConfig) and (cfg.gradient == "natural" or cfg.updates > 1):
-            raise CairnError("agent.gradient and agent.updates are reinforce's; ppo has its clip and its epochs.")
+        if isinstance(cfg.learner, PPOConfig) and cfg.gradient == "natural":
+            raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
         if cfg.updates > 1 and cfg.values != "critics":
             raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
         learner: PPO | Reinforce
@@ -108,7 +108,7 @@ class AggreVaTeD:
     def update(self, obs: Tensor, action: Tensor, q: Tensor, v: Tensor, judge: Judge | None = None) -> Metrics:
         """Learn from B states met, actions drawn there, Q*(s, a) and V*(s), all [B, ...].
 
-        More than one step needs `judge`: each then draws states and actions of its own.
+        More than one update needs `judge`: each then draws states and actions of its own.
         """
         if self.cfg.updates == 1:
             metrics = self._step(obs, action, self.signal(q, v))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,8 @@ import numpy as np
 from cairn.core.types import Array, Step
 from cairn.vector.base import EnvMaker, EpisodeStats
 from cairn.vector.lane import Hang, Lane
+
+TICKS = 10  # of a deadline
 
 
 class Sync:
@@ -56,23 +57,25 @@ class Sync:
 
 
 class Deadline:
-    """A context whose body is woken by Hang where it takes longer; only the main thread can be woken."""
+    """A context whose body is woken by Hang where it takes longer; only the main thread can be woken.
+
+    It counts ticks and not the clock: while we are stopped ourselves (Ctrl-Z, a sleeping laptop), one at most adds up.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
-        self.before: Any = signal.signal(signal.SIGALRM, self._expired) if self.seconds else None
+        self.before: Any = signal.signal(signal.SIGALRM, self._tick) if self.seconds else None
+        self.left = TICKS
 
-    def _expired(self, *_: Any) -> None:
-        late = time.monotonic() - self.entered - self.seconds
-        if late > self.seconds / 10:  # it is we who were stopped (Ctrl-Z, a sleeping laptop): the same time again
-            self.__enter__()
-        else:
+    def _tick(self, *_: Any) -> None:
+        self.left -= 1
+        if self.left <= 0:
             raise Hang(self.seconds)
 
     def __enter__(self) -> None:
         if self.seconds:
-            self.entered = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            self.left = TICKS
+            signal.setitimer(signal.ITIMER_REAL, self.seconds / TICKS, self.seconds / TICKS)
 
     def __exit__(self, *_: Any) -> None:
         if self.seconds:
