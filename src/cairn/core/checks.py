@@ -69,3 +69,9 @@ def validated(config: T, prefix: str = "") -> T:
                 if isinstance(item, (int, float)) and not allowed.admits(item):
                     raise CairnError(f"{name} is {item:g}; it must be {allowed}.")
     return config
+
+
+def one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    """ValueError, as environments raise, where an argument is none of the known values."""
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}; it can be {', '.join(map(repr, known))}")

@@ -20,6 +20,7 @@ import mujoco  # type: ignore[import-untyped]
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.checks import one_of
 from cairn.core.goals import Region
 from cairn.core.types import Array
 
@@ -197,8 +198,7 @@ class Ant(gym.Env[Any, Any]):
 
     def __init__(self, model: Any, view: Box, render_mode: str | None) -> None:
         """`view` is the ground that a picture shows, with a rim of a metre."""
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode is {render_mode!r}; it can be None or 'rgb_array'")
+        one_of("render_mode", render_mode, (None, "rgb_array"))
         self.model, self.data = model, mujoco.MjData(model)
         self.view, self.render_mode = view, render_mode
         self.action_space = spaces.Box(-TORQUE, TORQUE, (model.nu,), np.float32)

@@ -16,6 +16,7 @@ import pybullet
 import pybullet_data
 from gymnasium import spaces
 
+from cairn.core.checks import one_of
 from cairn.core.goals import Within
 from cairn.core.types import Array
 
@@ -145,10 +146,10 @@ class RaceCar(gym.Env[Any, Any]):
         rebuild: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        _one_of("goals", goals, get_args(Goals))
-        _one_of("starts", starts, get_args(Starts))
-        _one_of("contact", contact, get_args(Contact))
-        _one_of("render_mode", render_mode, (None, "rgb_array"))
+        one_of("goals", goals, get_args(Goals))
+        one_of("starts", starts, get_args(Starts))
+        one_of("contact", contact, get_args(Contact))
+        one_of("render_mode", render_mode, (None, "rgb_array"))
         if not (wall_cost >= 0 and wall_mass >= 0):
             raise ValueError(f"wall_cost is {wall_cost} and wall_mass {wall_mass}; neither can be below 0")
         if not 0 <= margin <= MARGIN:
@@ -392,8 +393,3 @@ def _frame(pose: Pose) -> tuple[tuple[float, float, float], tuple[float, ...]]:
     """Position and quaternion of the car's frame, which lies on the rear axle."""
     x, y, heading = pose
     return (x, y, REST), (0.0, 0.0, math.sin(heading / 2), math.cos(heading / 2))
-
-
-def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}; it can be {', '.join(map(repr, known))}")

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium_robotics.envs.fetch.reach import MujocoFetchReachEnv  # type: ignore[import-untyped]
 
+from cairn.core.checks import one_of
 from cairn.core.goals import Region, Within
 from cairn.core.types import Array
 
@@ -89,9 +90,9 @@ class FetchReachFar(gym.Env[Any, Any]):
     reachable = REACHABLE
 
     def __init__(self, *, goals: Goals = "far", starts: Starts = "home", render_mode: str | None = None) -> None:
-        _one_of("goals", goals, get_args(Goals))
-        _one_of("starts", starts, get_args(Starts))
-        _one_of("render_mode", render_mode, (None, "rgb_array"))
+        one_of("goals", goals, get_args(Goals))
+        one_of("starts", starts, get_args(Starts))
+        one_of("render_mode", render_mode, (None, "rgb_array"))
         if starts == "waypoint" and goals not in ("line", "lines"):
             raise ValueError(f"starts is 'waypoint' and goals {goals!r}; only 'line' and 'lines' have waypoints")
         self.goals, self.starts, self.render_mode = goals, starts, render_mode
@@ -297,8 +298,3 @@ def _walk(arm: Arm, ways: Array) -> Iterator[tuple[Pose, Array]]:
         yield arm.save(), way
         for _ in arm.lead(way):
             pass
-
-
-def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}; it can be {', '.join(map(repr, known))}")

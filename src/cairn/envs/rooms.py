@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.checks import one_of
 from cairn.core.goals import Region, Within
 from cairn.core.types import Array
 
@@ -68,8 +69,8 @@ class KeyDoorRooms(gym.Env[Any, Any]):
     goal_rule = Within(0.5, ends=True, base=0.0)
 
     def __init__(self, *, keys: Keys = "one", render_mode: str | None = None) -> None:
-        _one_of("keys", keys, get_args(Keys))
-        _one_of("render_mode", render_mode, (None, "rgb_array"))
+        one_of("keys", keys, get_args(Keys))
+        one_of("render_mode", render_mode, (None, "rgb_array"))
         self.keys, self.render_mode = keys, render_mode
         far = [WIDTH - 1, HEIGHT - 1]
         place = spaces.Box(np.zeros(2, np.float32), np.array(far, np.float32))
@@ -151,8 +152,3 @@ def _fill(picture: Array, cell: Cell, colour: tuple[int, int, int], margin: int 
     """Paint a cell but for its margin."""
     x, y = (at * PIXELS for at in cell)
     picture[y + margin : y + PIXELS - margin, x + margin : x + PIXELS - margin] = colour
-
-
-def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}; it can be {', '.join(map(repr, known))}")
