@@ -76,11 +76,7 @@ class AggreVaTe:
 
     def update(self, obs: Tensor, action: Tensor, advantage: Tensor) -> Metrics:
         """One step of regression: obs [B, ...], action [B], A* [B]."""
-        encoded = self.encoder.lay_out(obs)
-        if self.encoder.normalizer is not None:
-            self.encoder.normalizer.update(encoded)
-            encoded = self.encoder.normalizer(encoded)
-        guess = self.net(encoded).gather(1, action[:, None])[:, 0]
+        guess = self.net(self.encoder.learn_obs(obs)).gather(1, action[:, None])[:, 0]
         loss = huber_td(guess, advantage)
         self.opt.lr = self.cfg.lr(self.progress)
         self.opt.step(loss)

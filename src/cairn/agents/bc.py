@@ -76,11 +76,7 @@ class BC:
 
     def update(self, obs: Tensor, action: Tensor) -> Metrics:
         """One step towards the expert's actions: obs [B, ...], action [B] or [B, dim]."""
-        encoded = self.encoder.lay_out(obs)
-        if self.encoder.normalizer is not None:
-            self.encoder.normalizer.update(encoded)
-            encoded = self.encoder.normalizer(encoded)
-        out = self.out(encoded)
+        out = self.out(self.encoder.learn_obs(obs))
         loss = F.cross_entropy(out, action) if self.discrete else 0.5 * (out - action).square().sum(-1).mean()
         self.opt.lr = self.cfg.lr(self.progress)
         self.opt.step(loss)

@@ -48,11 +48,15 @@ class Encoder(nn.Module):
         x = self.lay_out(obs)
         return x if self.normalizer is None else self.normalizer(x)
 
+    def learn_obs(self, obs: Tensor) -> Tensor:
+        """Observations, encoded; they count towards the statistics first."""
+        x = self.lay_out(obs)
+        if self.normalizer is not None:
+            self.normalizer.update(x)
+            x = self.normalizer(x)
+        return x
+
     def learn(self, batch: Transition) -> Transition:
         """The batch, encoded; what it holds counts towards the statistics first, goals of hindsight included."""
-        obs = self.lay_out(batch.obs)
-        next_obs = self.lay_out(batch.next_obs)
-        if self.normalizer is not None:
-            self.normalizer.update(obs)
-            obs, next_obs = self.normalizer(obs), self.normalizer(next_obs)
-        return Transition(obs, batch.action, batch.reward, next_obs, batch.discount)
+        obs = self.learn_obs(batch.obs)
+        return Transition(obs, batch.action, batch.reward, self(batch.next_obs), batch.discount)
