@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
-from cairn.agents.base import Agent, Remembering
+from cairn.agents.base import Agent
+from cairn.agents.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Discrete, Spec
 from cairn.vector.base import GOAL_KEYS
@@ -27,25 +27,24 @@ class Expert:
         self.spec, self.name, self.device = spec, name, device
         self.agent: Agent | None = source if hasattr(source, "act") else None  # type: ignore[assignment]
         self.function: Any = source
-        self.memory: Any = None
-        self.held = 0  # environments that the memory is of
+        self.player: Player | None = None
+        self.count = 0  # environments that it plays
         if self.agent is not None:
             fits(self.agent.spec, spec, name)
 
     def __call__(self, obs: Array) -> Array:
-        if self.agent is None:
-            return self._asked(obs)
-        rows = torch.from_numpy(obs).to(self.device)
-        if not isinstance(self.agent, Remembering):
-            return self.agent.act(rows, explore=False).cpu().numpy()
-        if self.memory is None or len(obs) != self.held:
-            self.memory, self.held = self.agent.memory(len(obs)), len(obs)
-        return self.agent.act(rows, explore=False, memory=self.memory).cpu().numpy()
+        return self._asked(obs) if self.agent is None else self._playing(self.agent, len(obs))(obs)
 
     def forget(self, ended: Array) -> None:
         """[N] bool: what these environments show next begins an episode."""
-        if self.memory is not None and len(ended) == self.held:
-            self.memory.forget(ended)
+        if self.agent is not None:
+            self._playing(self.agent, len(ended)).forget(ended)
+
+    def _playing(self, agent: Agent, count: int) -> Player:
+        """The player of so many environments; another number of them is no continuation, and begins anew."""
+        if self.player is None or count != self.count:
+            self.player, self.count = Player(agent, device=self.device), count
+        return self.player
 
     def _asked(self, obs: Array) -> Array:
         """A function's answers, each looked at: it is not ours."""

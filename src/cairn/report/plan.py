@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from cairn.agents.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.core.types import Array, Episode, Spec
 from cairn.envs.make import Task
-from cairn.train.evaluate import Player
 from cairn.vector.base import spec_of_env, success_of
 
 KINDS = (".png", ".svg", ".pdf")

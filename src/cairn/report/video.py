@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from cairn.agents.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Episode
 from cairn.envs.make import Task
-from cairn.train.evaluate import Player, Policy
+from cairn.train.evaluate import Policy
 from cairn.vector.base import spec_of_env, success_of
 
 SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal

@@ -1,0 +1,39 @@
+"""An agent that plays: arrays in, arrays out, and what it remembers of the episodes in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cairn.agents.base import Agent, Remembering
+from cairn.core.types import Array
+
+
+class Player:
+    """An agent as a function of arrays: observations [N, ...] to actions [N] or [N, dim], in Cairn's units.
+
+    An agent that remembers (it has `memory`) is given one for its N environments; `forget` says whose episode ended.
+    """
+
+    def __init__(self, agent: Agent, *, explore: bool = False, device: str = "cpu") -> None:
+        self.agent, self.explore, self.device = agent, explore, device
+        self.memory: Any = None
+
+    def __call__(self, obs: Array) -> Array:
+        rows = torch.from_numpy(obs).to(self.device)
+        if not isinstance(self.agent, Remembering):
+            return self.agent.act(rows, explore=self.explore).cpu().numpy()
+        if self.memory is None:
+            self.memory = self.agent.memory(len(obs))
+        return self.agent.act(rows, explore=self.explore, memory=self.memory).cpu().numpy()
+
+    def subgoal(self) -> Array | None:
+        """The points [N, d] that a hierarchy makes for, since it last acted."""
+        target = getattr(self.memory, "target", None)
+        return None if target is None else target.cpu().numpy().copy()
+
+    def forget(self, ended: Array) -> None:
+        """[N] bool: what these environments show next begins an episode."""
+        if self.memory is not None:
+            self.memory.forget(ended)
