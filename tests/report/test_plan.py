@@ -49,7 +49,7 @@ def hierarchy(**changes):
 
 
 def test_a_trace_holds_the_path_and_each_subgoal_once():
-    one = plan.trace(as_policy(hierarchy()), TASK, seed=3)
+    one = plan.trace(as_policy(hierarchy()), TASK(), TASK.id, seed=3)
     assert one.path.shape == (13, 2) and one.episode.length == 12
     assert one.subgoals.shape == (3, 2)  # after 0, 5 and 10 steps
     assert one.goal.shape == (2,) and np.array_equal(one.path[0], [0, 0])
@@ -64,6 +64,15 @@ def test_the_picture_is_written_and_a_task_without_places_is_refused(tmp_path):
     agent = build(SACConfig(hidden=(16,)), spec_of_env(env)[0])
     with pytest.raises(CairnError, match="Pendulum-v1 has none"):
         plan.draw(as_policy(agent), flat, tmp_path / "no.png")
+
+
+def test_a_plan_of_many_episodes_makes_one_environment(tmp_path, monkeypatch):
+    agent, made = hierarchy(), []
+    monkeypatch.setattr(Task, "__call__", lambda task, real=Task.__call__: made.append(real(task)) or made[-1])
+    together = plan.draw(as_policy(agent), TASK, tmp_path / "plan.png", episodes=3)
+    assert len(made) == 1
+    alone = plan.draw(as_policy(agent), TASK, tmp_path / "plan.png", seed=1002)
+    assert together[2] == alone[0]  # nothing of one episode is left to the next
 
 
 def test_a_film_shows_the_subgoal_of_every_step(tmp_path):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from cairn.agents.player import Player
@@ -13,7 +15,8 @@ from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.core.types import Array, Episode, Spec
 from cairn.envs.make import Task
-from cairn.vector.base import spec_of_env, success_of
+from cairn.report.play import play
+from cairn.vector.base import spec_of_env
 
 KINDS = (".png", ".svg", ".pdf")
 
@@ -33,39 +36,30 @@ def draw(player: Player, task: Task, out: Path, *, episodes: int = 1, seed: int 
     if importlib.util.find_spec("matplotlib") is None:
         raise CairnError("drawing a plan needs an extra: pip install 'cairn-rl[plot]'.")
     env = task()
-    spec, _ = spec_of_env(env)
-    env.close()
-    traces = [trace(player, task, seed + k) for k in range(episodes)]
-    _picture(traces, spec.reachable, task.id, out)
+    try:
+        traces = [trace(player, env, task.id, seed + k) for k in range(episodes)]
+    finally:
+        env.close()
+    _picture(traces, spec_of_env(env)[0].reachable, task.id, out)
     return [t.episode for t in traces]
 
 
-def trace(player: Player, task: Task, seed: int) -> Trace:
-    """Play one episode and note where it went."""
-    env = task()
-    spec, layout = spec_of_env(env)
-    where = _axes(player, spec, task.id)
-    try:
-        obs, _ = env.reset(seed=seed)
-        player.forget(np.ones(1, bool))
-        row = np.asarray(layout(obs), spec.obs_dtype)[None]
-        path, total, ended = [row[0, where]], 0.0, False
-        subgoals: list[Array] = []
-        while not ended:
-            action = spec.action.to_env(player(row))[0]
-            point = player.subgoal()
-            if point is not None and (not subgoals or not np.array_equal(subgoals[-1], point[0, :2])):
-                subgoals.append(point[0, :2])
-            obs, reward, terminated, truncated, info = env.step(action.item() if action.ndim == 0 else action)
-            row = np.asarray(layout(obs), spec.obs_dtype)[None]
-            path.append(row[0, where])
-            total, ended = total + float(reward), bool(terminated or truncated)
-    finally:
-        env.close()
-    goal = None if spec.goal is None else row[0, spec.goal.desired][:2]
-    told = success_of(info)
-    episode = Episode(0, total, len(path) - 1, None if told < 0 else bool(told))
-    return Trace(np.array(path), np.array(subgoals).reshape(-1, 2), goal, episode)
+def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int) -> Trace:
+    """Play one episode of the task of that name and note where it went."""
+    spec, _ = spec_of_env(env)
+    where = _axes(player, spec, name)
+    rows: list[Array] = []
+    subgoals: list[Array] = []
+
+    def watch(row: Array, point: Array | None) -> None:
+        rows.append(row)
+        if point is not None and (not subgoals or not np.array_equal(subgoals[-1], point[:2])):
+            subgoals.append(point[:2])
+
+    episode = play(player, env, seed=seed, watch=watch)
+    path = np.array([row[where] for row in rows])
+    goal = None if spec.goal is None else rows[-1][spec.goal.desired][:2]
+    return Trace(path, np.array(subgoals).reshape(-1, 2), goal, episode)
 
 
 def _axes(player: Player, spec: Spec, name: str) -> slice:

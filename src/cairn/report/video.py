@@ -14,8 +14,8 @@ from cairn.agents.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Episode
 from cairn.envs.make import Task
+from cairn.report.play import play
 from cairn.train.evaluate import Policy
-from cairn.vector.base import spec_of_env, success_of
 
 SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
 SPHERE = 2  # MuJoCo's number for one
@@ -40,31 +40,20 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
     import imageio.v2 as imageio
 
     env = replace(task, render_mode="rgb_array")()
-    spec, layout = spec_of_env(env)
     rate = int(env.metadata.get("render_fps") or 30)
     played: list[Episode] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
         with writer as video:
-            for k in range(episodes):
-                obs, _ = env.reset(seed=seed + k)
-                if isinstance(policy, Player):
-                    policy.forget(np.ones(1, bool))
-                total, length, ended = 0.0, 0, False
-                while not ended:
-                    row = np.asarray(layout(obs), spec.obs_dtype)[None]
-                    action = spec.action.to_env(policy(row))[0]
-                    point = policy.subgoal() if isinstance(policy, Player) else None
-                    if point is not None:
-                        _mark(env, point[0])
-                    video.append_data(_frame(env.render()))
-                    obs, reward, terminated, truncated, info = env.step(action.item() if action.ndim == 0 else action)
-                    total, length = total + float(reward), length + 1
-                    ended = bool(terminated or truncated)
+
+            def film(row: Array, point: Array | None) -> None:
+                if point is not None:
+                    _mark(env, point)
                 video.append_data(_frame(env.render()))
-                told = success_of(info)
-                played.append(Episode(0, total, length, None if told < 0 else bool(told)))
+
+            for k in range(episodes):
+                played.append(play(policy, env, seed=seed + k, watch=film))
     except OSError as error:
         raise CairnError(f"{out} could not be written as a video ({error}); name a file such as video.mp4.") from error
     except ImportError as error:
