@@ -220,7 +220,9 @@ def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
         assert process.poll() is None, process.stderr.read().decode()
         time.sleep(0.01)
     time.sleep(0.5)
-    os.kill(process.pid, signal.SIGTERM)
+    for _ in range(2):  # to the process and to its group, as `timeout` does: one request
+        os.kill(process.pid, signal.SIGTERM)
+        time.sleep(0.001)
     process.wait()
     process.stderr.close()
     at = int(checkpoints(tmp_path / "checkpoints")[-1].name)

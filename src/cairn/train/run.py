@@ -29,6 +29,8 @@ from cairn.train.plain import from_plain, to_plain
 from cairn.train.progress import Progress
 from cairn.train.recipe import Recipe
 
+SAME_REQUEST = 1.0  # s: `timeout` and schedulers signal the process and then its group, which is asking once
+
 
 class Run:
     """Use as a context: inside it SIGINT and SIGTERM end the run at the next step with everything saved."""
@@ -50,6 +52,7 @@ class Run:
         self.held = 0  # evaluations in a row at the target
         self.score: Score | None = None
         self.interrupted: str | None = None
+        self.asked_at = 0.0
         self.solved = False
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
@@ -123,9 +126,10 @@ class Run:
             self.logs.close()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.interrupted is not None:
+        if self.interrupted is None:
+            self.interrupted, self.asked_at = signal.Signals(number).name, time.perf_counter()
+        elif time.perf_counter() - self.asked_at > SAME_REQUEST:
             raise KeyboardInterrupt  # asked twice: leave at once
-        self.interrupted = signal.Signals(number).name
 
     # -- what the loops ask and tell
 
