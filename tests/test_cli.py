@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cairn.cli import main
+from cairn.train.trainer import _found
 
 HIRO = ["train", "--env", "Pendulum-v1", "--agent", "hiro"]
 CARTPOLE = ["train", "--env", "CartPole-v1", "--agent"]
@@ -151,6 +152,30 @@ def test_an_expert_is_recorded_and_learned_from(home, capsys):
     Path("kept/d.npz").write_bytes(b"")
     said = cairn(*CARTPOLE, "bc", "--demos", "kept/d.npz", code=2, capsys=capsys)
     assert "kept/d.npz cannot be read: it is empty" in said.err and len(said.err.splitlines()) == 1
+
+
+def test_an_expert_is_named_by_its_zoo_entry_or_by_the_newest_run_of_its_recipe(home, capsys):
+    def clone(expert, code=0):
+        args = (*CARTPOLE, "bc", "--steps", 40, "--eval-every", 40, "--eval-episodes", 1, "--expert", expert)
+        return cairn(*args, code=code, capsys=capsys).err
+
+    policy = (*CARTPOLE, "dqn", *QUICK, "--agent.hidden", 16, "--out")
+    cairn(*policy, "zoo/steady", capsys=capsys)
+    clone("zoo/steady")
+    clone("steady")
+    assert "there is no weak to learn from: name a folder, or run `cairn train weak` first." in clone("weak", code=2)
+    cairn(*policy, "runs/weak-s3", capsys=capsys)
+    clone("weak")
+
+    runs = ["weak-s0", "weak-s3-2", "weak-er-s1"]
+    for age, name in enumerate(runs):
+        (home / "runs" / name).mkdir()
+        os.utime(home / "runs" / name, (2e9 + age, 2e9 + age))  # each newer than those before
+    assert _found("weak", "learn from") == Path("runs/weak-s3-2")  # weak-er is another recipe
+    assert _found("weak-er", "learn from") == Path("runs/weak-er-s1")
+    (home / "zoo" / "weak").mkdir()
+    assert _found("weak", "learn from") == Path("zoo/weak")  # what is kept goes before what was tried
+    assert _found("runs/weak-s0", "learn from") == Path("runs/weak-s0")
 
 
 def test_a_lifted_limit_does_not_make_scoring_endless(home, capsys):

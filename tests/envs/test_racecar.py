@@ -281,6 +281,37 @@ def test_contact_costs(make):
     assert steps[-1][1] == -2.0
 
 
+def nearest_wall(env):
+    """Metres between the car and the wall nearest to it."""
+    world = env.world
+    return min(point[8] for wall in world.walls for point in world.bullet.getClosestPoints(world.car, wall, 99.0))
+
+
+def test_the_margin_costs_before_a_wall_is_touched(make):
+    env, seen = make(goals="finish", margin=0.3, wall_cost=2.0, patience=0), set()
+    env.reset(seed=0)
+    env.world.restore((3.0, 3.0, -0.5), FINISH)  # in the middle of the road, and heading for its right-hand wall
+    for _ in range(30):
+        _, reward, _, _, info = env.step(STRAIGHT)
+        near = nearest_wall(env) < 0.3
+        assert reward == (-3.0 if near or info["touched"] else -1.0)
+        seen.add((near, info["touched"]))
+    assert seen == {(False, False), (True, False), (True, True)}  # far off, within the margin, against the wall
+
+
+def test_the_margin_is_no_touch(make):
+    """From the start line the left wall is nearer than half a metre: it costs, and that is all it does."""
+    env, plain = make(goals="finish", margin=0.5), make(goals="finish")
+    first, second = (one.reset(seed=0) and one.step(STAND) for one in (env, plain))
+    np.testing.assert_array_equal(first[0]["observation"], second[0]["observation"])
+    assert (first[1], second[1]) == (-2.0, -1.0)
+    assert first[2:] == second[2:] and not first[4]["touched"]
+    for contact in ("free", "ends"):
+        other = make(goals="finish", margin=0.5, contact=contact)
+        other.reset(seed=0)
+        assert other.step(STAND)[1:3] == (-1.0, False)
+
+
 def test_standing_at_a_wall_is_truncated_and_does_not_end_the_task(make):
     env = make(goals="finish", patience=6)
     env.reset(seed=0)
@@ -425,6 +456,8 @@ def test_closing_twice_is_closing():
         {"wall_cost": -1.0},
         {"wall_mass": -1.0},
         {"frame_skip": 0},
+        {"margin": -0.1},
+        {"margin": 0.6},
     ],
 )
 def test_wrong_arguments_are_named(args):

@@ -141,7 +141,8 @@ def test_the_low_level_gets_each_step_with_the_point_it_made_for():
             np.testing.assert_array_equal(succ, step.next_obs)
 
 
-def test_the_low_levels_hindsight_looks_at_most_c_steps_ahead_in_the_same_episode():
+@pytest.mark.parametrize(("ahead", "most"), [(None, 3), (1, 1), (2, 2), (7, 7)])
+def test_the_low_levels_hindsight_looks_at_most_so_many_steps_ahead_in_the_same_episode(ahead, most):
     replay = segments(60, 2, 3)
     played = play(replay, 60, np.random.default_rng(3))
     chains = []
@@ -152,13 +153,13 @@ def test_the_low_levels_hindsight_looks_at_most_c_steps_ahead_in_the_same_episod
             if window[-1].ended:
                 chains.append(chain)
                 chain = []
-    batch = replay.asked(500, hindsight=1.0)
+    batch = replay.asked(500, hindsight=1.0, ahead=ahead)
     checked = 0
     for obs, target in zip(batch.obs, batch.target, strict=True):
         for chain in chains:
             for i, step in enumerate(chain):
                 if np.array_equal(step.obs, obs):
-                    assert float(target[0]) in {float(s.next_obs[1]) for s in chain[i : i + 3]}
+                    assert float(target[0]) in {float(s.next_obs[1]) for s in chain[i : i + most]}
                     checked += 1
     assert checked > 100
 
