@@ -11,7 +11,7 @@ from cairn.agents import DQNConfig, HIROConfig, SACConfig, TD3Config
 from cairn.agents.hiro import HIRO
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
-from cairn.core.types import Asked, Box, Discrete, GoalSpec, Spec, Window
+from cairn.core.types import Asked, Box, Discrete, GoalSpec, Spec, Transition, Window
 from cairn.train.evaluate import as_policy
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
@@ -185,6 +185,46 @@ def test_a_dqn_chooses_among_displacements_of_a_grid():
     assert agent.table.shape == (9, 2)
     assert {tuple(row) for row in agent.table.tolist()} == {(x, y) for x in (-2, 0, 2) for y in (-0.5, 0, 0.5)}
     assert agent.high_action(torch.tensor([[1.9, 0.1], [-0.4, -0.5]])).tolist() == [7, 3]
+
+
+def walled(seed=0):
+    """A dqn over a floor of 3 × 2 cells and a table of 5 × 5, and states on that floor."""
+    region = Region((((0.0, 0.0), (2.0, 1.0)),))
+    spec, cfg = LEVELS["dqn"]
+    agent = HIRO(replace(cfg, subgoal=(1, 3), subgoal_range=(2.0, 2.0)), replace(spec, reachable=region), seed=seed)
+    obs = torch.randn(60, 5)
+    obs[:, 1] = torch.arange(60) % 3
+    obs[:, 2] = torch.arange(60) % 2
+    return agent, obs
+
+
+def test_a_dqn_is_offered_the_subgoals_that_need_not_be_moved():
+    agent, obs = walled()
+    here = obs[:, 1:3]
+    wanted = [[agent.spec.reachable.holds((h + g).numpy()) for g in agent.table] for h in here]
+    assert agent.offered(obs).tolist() == wanted
+    assert agent.offered(obs + 50.0).all()  # far outside nothing is, and it must choose all the same
+    for roam, explore in ((True, True), (False, True), (False, False)):
+        target = agent.choose(obs, explore=explore, roam=roam)
+        asked = agent.table[agent.high_action(target - here)]
+        assert torch.equal(asked, target - here)  # what is learned is what was chosen
+    chosen = {tuple(t) for _ in range(50) for t in agent.choose(obs, explore=True, roam=True).tolist()}
+    assert chosen == {(x, y) for x in (0.0, 1.0, 2.0) for y in (0.0, 1.0)}
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_no_target_is_made_of_a_subgoal_that_is_never_asked_for(double):
+    """Nothing is paid, and what leads out of the rooms is believed to be worth 9: that must not get in."""
+    agent, obs = walled()
+    agent.high.cfg = replace(agent.high.cfg, double=double)
+    out = ~agent.offered(obs)
+    high = agent.high
+    high.q = high.target = lambda x: out.float() * 9.0
+    batch = Transition(obs, torch.zeros(60, dtype=torch.int64), torch.zeros(60), obs, torch.full((60,), 0.9))
+    assert torch.equal(high.td_target(batch, obs), torch.zeros(60))
+    assert not out[torch.arange(60), high.act(obs, explore=False)].any()
+    high.allowed = None
+    torch.testing.assert_close(high.td_target(batch, obs), torch.full((60,), 8.1))
 
 
 GOALS = Spec((8,), "float32", SPEC.action, GoalSpec(4, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -65,6 +66,7 @@ class DQN:
         self.target = copy.deepcopy(self.q)
         self.opt = Optimizer(self.q, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.target_flat = Flat(self.target)
+        self.allowed: Callable[[Tensor], Tensor] | None = None  # obs -> [N, actions] bool; None: all of them
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros((), dtype=torch.int64)
         self.learn = graphed(self._learn, self.generator)
@@ -74,19 +76,31 @@ class DQN:
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
-        greedy: Tensor = self.q(self.encoder(obs)).argmax(-1)
+        greedy = self._best(self.q(self.encoder(obs)), obs)
         if not explore:
             return greedy
         coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
-        dice = torch.randint(self.actions, (len(obs),), generator=self.generator, device=obs.device)
-        return torch.where(coin < self.cfg.epsilon(self.progress), dice, greedy)
+        return torch.where(coin < self.cfg.epsilon(self.progress), self.dice(obs), greedy)
+
+    def dice(self, obs: Tensor) -> Tensor:
+        """Actions [N], each that is allowed equally likely."""
+        if self.allowed is None:
+            return torch.randint(self.actions, (len(obs),), generator=self.generator, device=obs.device)
+        return torch.multinomial(self.allowed(obs).float(), 1, generator=self.generator)[:, 0]
+
+    def _best(self, q: Tensor, obs: Tensor) -> Tensor:
+        """The allowed action of the highest q [N, actions]; one that is never taken never learns what it is worth."""
+        return (q if self.allowed is None else q.masked_fill(~self.allowed(obs), -torch.inf)).argmax(-1)
 
     @torch.no_grad()
-    def td_target(self, batch: Transition) -> Tensor:
-        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B]."""
+    def td_target(self, batch: Transition, seen: Tensor) -> Tensor:
+        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B].
+
+        The batch is encoded; `seen` is s' as it was before.
+        """
         judged = self.target(batch.next_obs)
         chosen = self.q(batch.next_obs) if self.cfg.double else judged
-        best = chosen.argmax(-1, keepdim=True)
+        best = self._best(chosen, seen)[:, None]
         target = torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
         return target if self.cfg.q_range is None else target.clamp(*self.cfg.q_range)
 
@@ -96,9 +110,10 @@ class DQN:
         return self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
 
     def _learn(self, batch: Transition, move_target: bool) -> Metrics:
+        seen = batch.next_obs
         batch = self.encoder.learn(batch)
         q = self.q(batch.obs).gather(1, batch.action[:, None])[:, 0]
-        loss = huber_td(q, self.td_target(batch))
+        loss = huber_td(q, self.td_target(batch, seen))
         self.opt.step(loss)
         if move_target:
             lerp_(self.target_flat, self.opt.flat, self.cfg.tau)

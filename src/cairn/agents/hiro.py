@@ -100,6 +100,9 @@ class HIRO:
             choice = Discrete(len(self.table))
         high_spec = Spec(spec.obs_shape, spec.obs_dtype, choice, spec.goal)
         self.high = LEARNERS[type(cfg.high)](cfg.high, high_spec, seed=seed, device=device)  # type: ignore[arg-type]
+        if isinstance(self.high, DQN) and spec.reachable is not None:
+            self.boxes = torch.tensor(spec.reachable.boxes, device=device).unbind(1)  # low and high, [boxes, axes] each
+            self.high.allowed = self.offered
         low = replace(cfg.low, relative_goals=True)
         self.low = LEARNERS[type(low)](low, low_spec, seed=seed + 1, device=device)  # type: ignore[arg-type]
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -141,11 +144,13 @@ class HIRO:
     @torch.no_grad()
     def choose(self, obs: Tensor, *, explore: bool, roam: bool = False) -> Tensor:
         """The points to make for, [N, d]; none that the task says cannot be reached."""
-        if roam or self.cfg.subgoals == "random":
+        anything = roam or self.cfg.subgoals == "random"
+        if isinstance(self.high, DQN):
+            assert self.table is not None
+            displacement = self.table[self.high.dice(obs) if anything else self.high.act(obs, explore=explore)]
+        elif anything:
             like = torch.empty(len(obs), self.dim, device=obs.device)
             displacement = like.uniform_(-1, 1, generator=self.generator) * self.range
-        elif self.table is not None:
-            displacement = self.table[self.high.act(obs, explore=explore)]
         else:
             displacement = self.high.act(obs, explore=explore) * self.range
         return self.within_reach(obs[:, self.positions] + displacement)
@@ -154,6 +159,17 @@ class HIRO:
         """[..., d] -> [..., d]"""
         reachable = self.spec.reachable
         return target if reachable is None else reachable.nearest(target)
+
+    def offered(self, obs: Tensor) -> Tensor:
+        """[N, choices] bool: which of the table can be reached as they are; every one where none can.
+
+        One that cannot would be moved, and learned as what it was moved to: its own Q would stay a guess.
+        """
+        assert self.table is not None
+        low, high = self.boxes
+        target = (obs[:, None, self.positions] + self.table)[:, :, None, : low.shape[-1]]
+        inside = ((low <= target) & (target <= high)).all(-1).any(-1)
+        return inside | ~inside.any(-1, keepdim=True)
 
     def low_view(self, obs: Tensor, target: Tensor) -> Tensor:
         """What the low level is shown: the observation less what is hidden, where it is, where it is to be."""
