@@ -117,21 +117,17 @@ def test_the_other_ways_to_correct():
 
 
 def test_the_low_level_is_paid_for_coming_near():
-    agent = make(low_scale=2.0)
-    seen = {}
-    agent.low.update = lambda batch: seen.setdefault("batch", batch) and {}
-    obs, succ = torch.zeros(2, 5), torch.zeros(2, 5)
-    succ[:, 1:3] = torch.tensor([[3.0, 4.0], [1.0, 0.0]])
-    target = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
-    agent.update_low(Asked(obs, torch.zeros(2, 2), succ, target, torch.tensor([False, True])))
-    batch = seen["batch"]
-    torch.testing.assert_close(batch.reward, torch.tensor([-10.0, 0.0]))
-    torch.testing.assert_close(batch.discount, torch.tensor([0.99, 0.0]))  # the world's end ends it, no window's does
+    obs, succ = torch.zeros(3, 5), torch.zeros(3, 5)
+    succ[:, 1:3] = torch.tensor([[3.0, 4.0], [1.0, 0.0], [3.0, 4.0]])
+    target = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    asked = Asked(obs, torch.zeros(3, 2), succ, target, torch.tensor([False, True, True]))
+    batch = make(low_scale=2.0).paid(asked)
+    # to end where it was to be is well; to end elsewhere is to be there for ever, at γ = 0.99 a hundred steps
+    torch.testing.assert_close(batch.reward, torch.tensor([-10.0, 0.0, -1000.0]))
+    torch.testing.assert_close(batch.discount, torch.tensor([0.99, 0.0, 0.0]))  # the world's end, no window's
     torch.testing.assert_close(batch.next_obs[0], torch.tensor([0, 3, 4, 0, 0, 3, 4, 0, 0.0]))  # obs | here | target
-    sparse = make(low_reward="within", near=0.5)
-    sparse.low.update = lambda batch: seen.__setitem__("sparse", batch) or {}
-    sparse.update_low(Asked(obs, torch.zeros(2, 2), succ, target, torch.tensor([False, False])))
-    torch.testing.assert_close(seen["sparse"].reward, torch.tensor([-1.0, 0.0]))
+    sparse = make(low_reward="within", near=0.5).paid(asked)
+    torch.testing.assert_close(sparse.reward, torch.tensor([-1.0, 0.0, -100.0]))
 
 
 def test_hidden_entries_do_not_reach_the_low_level_in_any_way():

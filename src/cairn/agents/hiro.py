@@ -185,14 +185,22 @@ class HIRO:
     # -- learning
 
     def update_low(self, batch: Asked) -> Metrics:
-        """One step of the low level; a window's end is no end to it, the end of the world is."""
-        achieved = batch.next_obs[:, self.positions]
-        apart = (achieved - batch.target).norm(dim=-1)
-        reward = -apart if self.cfg.low_reward == "distance" else (apart <= self.cfg.near).float() - 1.0
-        discount = self.cfg.low.gamma * (~batch.terminated).float()
-        obs, next_obs = self.low_view(batch.obs, batch.target), self.low_view(batch.next_obs, batch.target)
-        metrics = self.low.update(Transition(obs, batch.action, self.cfg.low_scale * reward, next_obs, discount))
+        metrics = self.low.update(self.paid(batch))
         return {f"low/{name.removeprefix('train/')}": value for name, value in metrics.items()}
+
+    def paid(self, batch: Asked) -> Transition:
+        """Steps as the low level learns from them. A window's end is no end to it.
+
+        The end of the world leaves it where it was for ever, r + γr + γ²r + … = r / (1 - γ): each step costs, and an
+        end that cost nothing more would be the best a subgoal far away has to offer.
+        """
+        gamma = self.cfg.low.gamma
+        apart = (batch.next_obs[:, self.positions] - batch.target).norm(dim=-1)
+        reward = -apart if self.cfg.low_reward == "distance" else (apart <= self.cfg.near).float() - 1.0
+        reward = torch.where(batch.terminated, reward / (1 - gamma), reward)
+        discount = gamma * (~batch.terminated).float()
+        obs, next_obs = self.low_view(batch.obs, batch.target), self.low_view(batch.next_obs, batch.target)
+        return Transition(obs, batch.action, self.cfg.low_scale * reward, next_obs, discount)
 
     def update_high(self, window: Window) -> Metrics:
         """One step of the high level, with the subgoals that the present low level makes likely."""
@@ -305,6 +313,8 @@ def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
             f"agent.bins of {cfg.bins} on {dim} axes makes {cfg.bins**dim:,} subgoals to choose among;"
             f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
         )
+    if cfg.low.gamma == 1:
+        raise CairnError("agent.low.gamma is 1; the low level's steps all cost, so it must look less far than for ever.")
     for name, level in (("high", cfg.high), ("low", cfg.low)):
         if level.n_step != 1:
             raise CairnError(f"agent.{name}.n_step is {level.n_step}; the levels of hiro learn from single steps.")

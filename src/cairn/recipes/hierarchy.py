@@ -59,7 +59,7 @@ _ANT = HIROConfig(
     low=SACConfig(
         hidden=(256, 256),
         lr=constant(3e-4),
-        gamma=0.95,
+        gamma=0.99,  # a fall on the back must hurt
         tau=0.01,
         batch_size=512,
         capacity=1_000_000,
@@ -74,7 +74,7 @@ _ANT = HIROConfig(
     near=1.0,
     low_hindsight=0.2,
     high_hindsight=0.3,
-    low_scale=0.3,
+    low_scale=0.1,
     high_scale=0.02,
 )
 _ANT_RUN = Recipe(
@@ -186,15 +186,24 @@ RECIPES = {
     ),
     "ant-maze-sac": replace(
         _ANT_RUN,
-        agent=replace(_ANT.low, gamma=0.99, tau=0.005, relative_goals=True),
+        agent=replace(_ANT.low, tau=0.005, relative_goals=True),
         eval_args={"goal": [0, 16]},
         target=0.95,
         about="the same maze without a hierarchy, to compare",
     ),
-    "ant-push-hiro": replace(_ANT_RUN, env="cairn/AntPush-v0", target=0.9, about="a block to be pushed aside first"),
+    "ant-push-hiro": replace(
+        _ANT_RUN,
+        env="cairn/AntPush-v0",
+        env_args={"many_goals": True},
+        eval_args={"goal": [0, 19]},
+        target=0.9,
+        about="a block to be pushed aside first",
+    ),
     "ant-fall-hiro": replace(
         _ANT_RUN,
         env="cairn/AntFall-v0",
+        env_args={"many_goals": True},
+        eval_args={"goal": [0, 27, 4.5]},
         agent=replace(_ANT, subgoal=(0, 3), subgoal_range=(6.0, 6.0, 2.0), hide=(0, 1, 2)),
         target=0.6,
         about="a block to be pushed into a chasm, and crossed",
