@@ -314,7 +314,7 @@ def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
             f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
         )
     if cfg.low.gamma == 1:
-        raise CairnError("agent.low.gamma is 1; the low level's steps all cost, so it must look less far than for ever.")
+        raise CairnError("agent.low.gamma is 1; each step of the low level costs, so it cannot look ahead for ever.")
     for name, level in (("high", cfg.high), ("low", cfg.low)):
         if level.n_step != 1:
             raise CairnError(f"agent.{name}.n_step is {level.n_step}; the levels of hiro learn from single steps.")
