@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from cairn.agents.hiro import HIRO
 from cairn.core.types import Box, GoalSpec, Spec, Window
 
 BATCH, CANDIDATES, C = 128, 10, 20
+WIDTHS = ((64, 64), (256, 256))  # the arm's levels, the ant's
 SLOW = 4  # windows that the slow way is timed on
 SPEC = Spec((16,), "float32", Box((4,), (-1.0,) * 4, (1.0,) * 4), GoalSpec(10, 3))  # as the arm's
 
@@ -61,14 +63,8 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
     return min(found)
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--json", type=Path)
-    options.add_argument("--hidden", type=int, nargs="+", default=[64, 64])
-    options.add_argument("--threads", type=int, default=torch.get_num_threads())
-    args = options.parse_args()
-    torch.set_num_threads(args.threads)
-    level = SACConfig(hidden=tuple(args.hidden), batch_size=BATCH)
+def measure(hidden: tuple[int, ...]) -> dict[str, Any]:
+    level = SACConfig(hidden=hidden, batch_size=BATCH)
     agent = HIRO(HIROConfig(level, level, subgoal_range=(0.2,) * 3, every=C, candidates=CANDIDATES), SPEC)
     rng = torch.Generator().manual_seed(0)
     window = Window(
@@ -87,24 +83,30 @@ def main() -> None:
         alike = agent.likelihood(window, candidates).argmax(1)[:SLOW].tolist() == one_at_a_time(
             agent, window, candidates[:SLOW]
         )
-    slow = SLOW / seconds(lambda: one_at_a_time(agent, window, candidates[:SLOW]), 3)
-    fast = BATCH / seconds(lambda: agent.corrected(window, asked), 20)
-    update = seconds(lambda: agent.update_high(window), 20)
-    found = {
-        "batch": BATCH,
-        "candidates": CANDIDATES,
-        "c": C,
-        "hidden": args.hidden,
-        "threads": args.threads,
-        "windows_per_second": fast,
-        "one_at_a_time": slow,
-        "ratio": fast / slow,
+    slow = SLOW / seconds(lambda: one_at_a_time(agent, window, candidates[:SLOW]), 5)
+    fast = BATCH / seconds(lambda: agent.corrected(window, asked), 50)
+    update = seconds(lambda: agent.update_high(window), 50)
+    return {
+        "hidden": list(hidden),
+        "windows_per_second": round(fast),
+        "one_at_a_time": round(slow, 1),
+        "ratio": round(fast / slow),
         "alike": alike,
-        "share_of_update": BATCH / fast / update,
+        "share_of_update": round(BATCH / fast / update, 3),
     }
-    print(json.dumps(found, indent=2))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--json", type=Path)
+    options.add_argument("--threads", type=int, default=torch.get_num_threads())
+    args = options.parse_args()
+    torch.set_num_threads(args.threads)
+    about = {"batch": BATCH, "candidates": CANDIDATES, "c": C, "threads": args.threads}
+    text = json.dumps({**about, "widths": [measure(hidden) for hidden in WIDTHS]}, indent=2)
+    print(text)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=2) + "\n")
+        args.json.write_text(text + "\n")
 
 
 if __name__ == "__main__":
