@@ -3,6 +3,7 @@
     bitflip     success against steps for 8 to 50 bits, with hindsight and without
     her-goals   strategies and k of hindsight, one goal against many, hindsight against none
     racecar     the race car with the faults of the notes put back, one at a time (racecar-her itself is in results/)
+    rooms       flat DQN, with hindsight and without, in the hierarchy's steps; and the hierarchy with a part changed
 
 Each variant is a plain `cairn train` in a process of its own, under runs/study; one that was finished is not run again.
 The curves go to results/studies/NAME.json; --draw makes docs/img/NAME.png and prints the table from that file alone.
@@ -34,7 +35,7 @@ class Variant:
     """A recipe with some options of `cairn train` changed; `group` is the panel of the figure it is drawn in."""
 
     name: str
-    recipe: str
+    recipe: str  # or "--env ENV --agent KIND"
     options: tuple[str, ...] = ()
     group: str = ""
     episodes: int = 100  # of the evaluation at the end
@@ -85,7 +86,22 @@ def racecar() -> list[Variant]:
     ]
 
 
-NAMES = {"bitflip": bitflip, "her-goals": her_goals, "racecar": racecar}
+def rooms() -> list[Variant]:
+    steps, envs = RECIPES["rooms-hiro-dqn"].steps, RECIPES["rooms-hiro-dqn"].envs
+    flat = ("--steps", str(steps), "--envs", str(envs), "--agent.epsilon", "linear(1,0.05,0.5)")
+    flat += ("--agent.normalise", "--agent.relative-goals")
+    task = "--env cairn/KeyDoorRooms-v0 --agent dqn"
+    return [
+        Variant("flat DQN", task, (*flat, "--hindsight", "off"), "flat"),
+        Variant("flat DQN, hindsight", task, (*flat, "--hindsight", "future"), "flat"),
+        Variant("the hierarchy", "rooms-hiro-dqn", (), "hierarchy"),
+        Variant("no correction", "rooms-hiro-dqn", ("--agent.correction", "off"), "hierarchy"),
+        Variant("high level, hindsight", "rooms-hiro-dqn", ("--agent.high-hindsight", "0.5"), "hierarchy"),
+        Variant("high level, γ = 0.97", "rooms-hiro-dqn", ("--agent.high.gamma", "0.97"), "hierarchy"),
+    ]
+
+
+NAMES = {"bitflip": bitflip, "her-goals": her_goals, "racecar": racecar, "rooms": rooms}
 
 
 def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
@@ -94,16 +110,18 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
     folder = ROOT / "runs" / "study" / study / f"{slug}-s{seed}"
     env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     cairn = [sys.executable, "-m", "cairn"]
+    train = [*cairn, "train", *variant.recipe.split()]
     done, made_of = folder / "score.json", folder / "variant.json"
-    wanted = {"options": list(variant.options), "episodes": variant.episodes, "recipe": to_plain(find(variant.recipe))}
+    recipe = variant.recipe if variant.recipe.startswith("-") else to_plain(find(variant.recipe))
+    wanted = {"options": list(variant.options), "episodes": variant.episodes, "recipe": recipe}
     if folder.exists() and (not made_of.exists() or json.loads(made_of.read_text()) != wanted):
         shutil.rmtree(folder)  # of another variant, or of the recipe as it was
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         made_of.write_text(json.dumps(wanted))
-        command = [*cairn, "train", variant.recipe, "--seed", str(seed), *variant.options, "--out", str(folder)]
+        command = [*train, "--seed", str(seed), *variant.options, "--out", str(folder)]
         if (folder / "config.json").exists():
-            command = [*cairn, "train", variant.recipe, "--resume", "--out", str(folder)]
+            command = [*train, "--resume", "--out", str(folder)]
         subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
         newest = sorted((folder / "checkpoints").iterdir())[-1]  # where it ended, not its best moment
         evaluate = [*cairn, "eval", str(newest), "--episodes", str(variant.episodes), "--json"]
