@@ -23,11 +23,12 @@ __all__ = [
     "CairnError",
     "DAgger",
     "Reinforce",
+    "sample",
     "train",
 ]
 
 if TYPE_CHECKING:
-    from cairn.api import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, AggreVaTeD, DAgger, Reinforce, train
+    from cairn.api import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, AggreVaTeD, DAgger, Reinforce, sample, train
     from cairn.core.errors import CairnError
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,8 +14,8 @@ from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.schedules import Schedule, parse
-from cairn.core.seeding import derive
-from cairn.core.types import Array
+from cairn.core.seeding import derive, derive_many
+from cairn.core.types import Array, Box, Step
 from cairn.envs.make import Task
 from cairn.recipes import find
 from cairn.train.checkpoint import load_policy, save_policy
@@ -23,7 +24,19 @@ from cairn.train.recipe import Recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
 from cairn.vector.base import spec_of_env
-from cairn.vector.make import make_vector
+from cairn.vector.make import Backend, make_vector
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What N environments did: `obs` [N, ...] was seen, `action` [N, ...] taken, and `step` came of it.
+
+    Rows that are not `step.valid` are no steps: an environment was only restarting.
+    """
+
+    obs: Array
+    action: Array
+    step: Step
 
 
 def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any) -> Outcome:
@@ -34,6 +47,40 @@ def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool =
     base = find(recipe) if isinstance(recipe, str) else recipe
     expert = _taken_expert(changes)
     return run_recipe(_changed(base, changes), None if out is None else Path(out), resume=resume, expert=expert)
+
+
+def sample(
+    env: str | Task,
+    policy: Callable[[Array], Any],
+    *,
+    envs: int = 1,
+    vector: Backend = "auto",
+    workers: int = 0,
+    seed: int = 0,
+    steps: int | None = None,
+) -> Iterator[Sampled]:
+    """Steps of a task under a policy of your own, without training: `for one in sample("CartPole-v1", policy, envs=64)`.
+
+    `policy` maps observations [N, ...] to actions [N] or [N, ...] in the task's own units: any function, or the
+    `predict` of a model. Ends after `steps` environment steps; None goes on until the caller stops.
+    """
+    task = env if isinstance(env, Task) else Task(env)
+    vec = make_vector(task, envs, backend=vector, workers=workers)
+    space, taken = vec.spec.action, 0
+    shape = (envs, *space.shape) if isinstance(space, Box) else (envs,)
+    try:
+        obs = vec.reset(derive_many(seed, envs, "sample"))
+        while steps is None or taken < steps:
+            found = policy(obs)
+            action = np.asarray(found[0] if isinstance(found, tuple) else found)
+            if action.shape != shape:
+                raise CairnError(f"the policy returned actions of shape {action.shape}; this task asks for {shape}.")
+            step = vec.step(space.from_env(action))
+            yield Sampled(obs, action, step)
+            taken += int(step.valid.sum())
+            obs = step.obs
+    finally:
+        vec.close()
 
 
 def _taken_expert(changes: dict[str, Any]) -> Any:

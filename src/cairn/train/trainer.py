@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from cairn.train.memory import keep_freed_memory
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run, read_recipe
 from cairn.vector.base import Vector
-from cairn.vector.make import make_vector
+from cairn.vector.make import Backend, choose, make_vector
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ def train(
     _check_replay(recipe)
     expert = _expert(recipe, expert)
     recipe = replace(recipe, agent=_fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
+    if recipe.vector == "auto":
+        recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
+        print(f"cairn: the environments are stepped by --vector {recipe.vector}.", file=sys.stderr)
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
@@ -183,16 +187,17 @@ class Scorer:
 
 
 def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
-    return make_vector(
-        task or recipe.task, count, backend=recipe.vector, workers=recipe.workers, timeout=recipe.env_timeout
-    )
+    task = task or recipe.task
+    judged = task.scoring and recipe.vector == "envpool"  # on the original
+    backend: Backend = "async" if judged else recipe.vector
+    return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
 
 
 def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> Replay | Segments | Growing | None:
     """What an agent learns from, where it keeps anything."""
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
-    intervals = 3 if recipe.vector == "native" else 2  # some rows of a native vector are no steps
+    intervals = 3 if recipe.vector in ("native", "envpool") else 2  # some rows of these are no steps
     slack = 0 if folder is None else intervals * (recipe.checkpoint_every // recipe.envs + 1)
 
     generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import iterate
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Step
-from cairn.vector.base import EpisodeStats, spec_of
+from cairn.vector.base import GOAL_KEYS, EpisodeStats, spec_of
 
 
 class Gymnasium:
@@ -31,7 +31,9 @@ class Gymnasium:
         self.mode = AutoresetMode(mode)
         self.num_envs = env.num_envs
         self.restarts = 0
-        self.spec, self.layout = spec_of(env.single_observation_space, env.single_action_space)
+        space = env.single_observation_space
+        self.spec, self.layout = spec_of(space, env.single_action_space)
+        self.laid_out = isinstance(space, spaces.Box)  # as they come
         self.stats = EpisodeStats(self.num_envs)
         self.resetting = np.zeros(self.num_envs, bool)  # NEXT_STEP: those whose next step is only a reset
         self.action: Array = np.zeros(0)
@@ -45,8 +47,11 @@ class Gymnasium:
     def send(self, action: Array) -> None:
         self.action = self.spec.action.to_env(action)
 
+    def _stepped(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        return self.env.step(self.action)
+
     def recv(self) -> Step:
-        out, reward, terminated, truncated, info = self.env.step(self.action)
+        out, reward, terminated, truncated, info = self._stepped()
         next_obs = self._rows(out)
         ended = terminated | truncated
         valid = ~self.resetting
@@ -74,8 +79,10 @@ class Gymnasium:
 
     def _rows(self, obs: Any) -> Array:
         """A batched observation -> [N, *spec.obs_shape], ours to keep."""
-        if isinstance(obs, np.ndarray) and isinstance(self.env.single_observation_space, spaces.Box):
+        if isinstance(obs, np.ndarray) and self.laid_out:
             return obs.astype(self.spec.obs_dtype)
+        if self.spec.goal is not None:
+            return np.concatenate([obs[k].reshape(self.num_envs, -1) for k in GOAL_KEYS], 1, dtype=self.spec.obs_dtype)
         rows = [self.layout(row) for row in iterate(self.env.observation_space, obs)]
         return np.stack(rows).astype(self.spec.obs_dtype)
 

@@ -1,28 +1,131 @@
-"""A backend by its name."""
+"""A backend by its name, or the fastest that is right for the task."""
 
 from __future__ import annotations
 
-from typing import Literal
+import importlib.util
+import os
+import time
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
 
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
+from cairn.core.types import Box
 from cairn.vector.atari import Atari
-from cairn.vector.base import EnvMaker, Vector
+from cairn.vector.base import EnvMaker, Vector, spec_of_env
+from cairn.vector.envpool import EnvPool, why_not
 from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
 
-Backend = Literal["sync", "async", "native"]
+Backend = Literal["auto", "sync", "async", "native", "envpool", "sb3"]
 
 
 def make_vector(task: EnvMaker, num_envs: int, *, backend: Backend, workers: int = 0, timeout: float = 120.0) -> Vector:
-    """`num_envs` copies of one task. async spreads them over `workers` processes (0: one a core), native, which is for
-    Atari games, over as many threads."""
+    """`num_envs` copies of one task.
+
+    auto     the fastest of the following that is installed and right for the task
+    sync     one after the other, in this process
+    async    spread over `workers` processes (0: one a core)
+    native   Atari games, in as many threads of ALE's
+    envpool  tasks that EnvPool has, in as many threads of its own
+    sb3      Stable-Baselines3's SubprocVecEnv, a process each
+    """
+    if backend == "auto":
+        backend = choose(task, num_envs)
     if backend == "native":
         game: Game | None = getattr(task, "game", None)
         if game is None:
             raise CairnError("the native vector plays Atari games only (ALE/...); use --vector sync or async.")
         return Atari(game, num_envs, threads=workers)
+    if backend == "envpool":
+        fault = unlike(task)
+        if fault is not None:
+            raise CairnError(fault)
+        return EnvPool(getattr(task, "id", ""), num_envs, limit=_limit(task), threads=workers)
+    if backend == "sb3":
+        if importlib.util.find_spec("stable_baselines3") is None:
+            raise CairnError("the sb3 vector needs an extra: pip install 'cairn-rl[sb3]'.")
+        from cairn.vector.sb3 import of_task
+
+        return of_task(task, num_envs)
     makers = [task] * num_envs
     if backend == "async" and num_envs > 1:
         return Workers(makers, workers=workers or None, timeout=timeout)
     return Sync(makers, timeout=timeout)
+
+
+def choose(task: EnvMaker, num_envs: int, workers: int = 0) -> Backend:
+    """What "auto" stands for: of those that are right for the task, the one that steps it the fastest here."""
+    found = {backend: throughput(task, num_envs, backend, workers=workers) for backend in fitting(task, num_envs)}
+    return max(found, key=lambda backend: found[backend])
+
+
+def fitting(task: EnvMaker, num_envs: int) -> list[Backend]:
+    """The backends worth a trial."""
+    game: Game | None = getattr(task, "game", None)
+    if game is not None:
+        return ["native"] if game.mode is None and game.difficulty is None else ["async"]
+    found: list[Backend] = ["sync"]
+    if num_envs > 1 and (os.cpu_count() or 1) > 1:
+        found.append("async")
+    if num_envs > 1 and unlike(task) is None:
+        found.append("envpool")
+    return found
+
+
+def throughput(task: EnvMaker, num_envs: int, backend: Backend, *, workers: int = 0, seconds: float = 0.3) -> float:
+    """Environment steps a second under random actions."""
+    envs = make_vector(task, num_envs, backend=backend, workers=workers)
+    try:
+        envs.reset(range(num_envs))
+        spec, rng = envs.spec.action, np.random.default_rng(0)
+        actions = [
+            rng.uniform(-1, 1, (num_envs, spec.dim)).astype(np.float32)
+            if isinstance(spec, Box)
+            else rng.integers(0, spec.n, num_envs)
+            for _ in range(16)
+        ]
+        envs.step(actions[0])  # what is made at the first step is no part of it
+        begun, rounds, steps = time.perf_counter(), 0, 0
+        while (taken := time.perf_counter() - begun) < seconds:
+            steps += int(envs.step(actions[rounds % 16]).valid.sum())
+            rounds += 1
+        return steps / taken
+    finally:
+        envs.close()
+
+
+def unlike(task: EnvMaker) -> str | None:
+    """Why EnvPool's task of this name is not the one that was asked for, in one sentence; None where it is."""
+    name = getattr(task, "id", "")
+    if getattr(task, "game", None) is not None:
+        return "Atari games are played by --vector native."
+    if getattr(task, "args", None) or getattr(task, "time_feature", False):
+        return f"EnvPool's {name} takes no arguments of Gymnasium's; use --vector sync or async."
+    fault = why_not(name)
+    if fault is not None:
+        return fault
+    env = task()
+    try:
+        ours = spec_of_env(env)[0]
+    finally:
+        env.close()
+    pool = EnvPool(name, 1)
+    theirs = pool.spec
+    pool.close()
+    if (ours.obs_shape, ours.obs_dtype, ours.action, ours.goal) != (
+        theirs.obs_shape,
+        theirs.obs_dtype,
+        theirs.action,
+        theirs.goal,
+    ):
+        return f"EnvPool's {name} has other observations or actions than Gymnasium's; use --vector sync or async."
+    return None
+
+
+def _limit(task: Any) -> int | None:
+    """The steps of an episode as Gymnasium counts them; 0 is without end."""
+    asked: int | None = getattr(task, "time_limit", None)
+    return asked if asked is not None else gym.spec(task.id).max_episode_steps or 0

@@ -1,0 +1,89 @@
+"""EnvPool's environments behind the contract: stepped by C++ threads, without Python between one and the next."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+from cairn.core.errors import CairnError, closest
+from cairn.core.types import Array
+from cairn.vector.gymnasium import Gymnasium
+
+LEAST = (1, 2, 5)  # before it, copies of one task could be all alike
+FOREVER = 2**31 - 1
+
+
+class EnvPool(Gymnasium):
+    """Vector over N copies of a task of EnvPool's own. Its seeds are given when it is made, so a reset makes it anew.
+
+    It restarts in the step after an end (NEXT_STEP); that row holds no transition and comes out as not valid. The
+    physics are its own port of Gymnasium's: what is learned here is judged there. An end that falls on the last step
+    of the time limit is told as a truncation alone.
+    """
+
+    def __init__(self, name: str, num_envs: int, *, limit: int | None = None, threads: int = 0) -> None:
+        """`limit`: the steps of an episode; 0 lifts the task's own, None keeps it."""
+        self.name, self.threads = name, min(threads or os.cpu_count() or 1, num_envs)
+        self.limit = {} if limit is None else {"max_episode_steps": limit or FOREVER}
+        fault = why_not(name)
+        if fault is not None:
+            raise CairnError(fault)
+        with _quiet():
+            super().__init__(self._make(range(num_envs)))
+
+    def _make(self, seeds: Sequence[int]) -> Any:
+        import envpool
+
+        return envpool.make(
+            self.name,
+            env_type="gymnasium",
+            num_envs=len(seeds),
+            seed=[int(s) % FOREVER for s in seeds],
+            num_threads=self.threads,
+            **self.limit,
+        )
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        self.env.close()
+        self.stats.reset()
+        self.resetting[:] = False
+        with _quiet():
+            self.env = self._make(seeds)
+            return self._rows(self.env.reset()[0])
+
+    def send(self, action: Array) -> None:
+        super().send(action)
+        self.env.send(self.action)  # type: ignore[attr-defined]
+
+    def _stepped(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        found: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.recv()  # type: ignore[attr-defined]
+        return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Gymnasium warns of bounds that float32 rounds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def why_not(name: str) -> str | None:
+    """Why EnvPool cannot step this task here, in one sentence; None where it can."""
+    if importlib.util.find_spec("envpool") is None:
+        return "the envpool vector needs an extra: pip install 'cairn-rl[envpool]'."
+    version = metadata.version("envpool")
+    if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < LEAST:
+        least = ".".join(map(str, LEAST))
+        return f"EnvPool {version} may step the same environment N times over: pip install 'envpool>={least}'."
+    import envpool
+
+    if name not in envpool.list_all_envs():
+        known = closest(name, envpool.list_all_envs())
+        return f"EnvPool has no task {name!r}.{known} Use --vector sync or async."
+    return None
