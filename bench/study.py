@@ -23,8 +23,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.draw import panels
 from cairn.recipes import RECIPES, find
-from cairn.train.plain import to_plain
+from cairn.train.plain import from_plain, to_plain
+from cairn.train.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent
 STUDIES = ROOT / "results" / "studies"
@@ -88,7 +90,7 @@ def racecar() -> list[Variant]:
 
 def rooms() -> list[Variant]:
     steps, envs = RECIPES["rooms-hiro-dqn"].steps, RECIPES["rooms-hiro-dqn"].envs
-    flat = ("--steps", str(steps), "--envs", str(envs), "--agent.epsilon", "linear(1,0.05,0.5)")
+    flat: tuple[str, ...] = ("--steps", str(steps), "--envs", str(envs), "--agent.epsilon", "linear(1,0.05,0.5)")
     flat += ("--agent.normalise", "--agent.relative-goals")
     task = "--env cairn/KeyDoorRooms-v0 --agent dqn"
     return [
@@ -104,6 +106,13 @@ def rooms() -> list[Variant]:
 NAMES = {"bitflip": bitflip, "her-goals": her_goals, "racecar": racecar, "rooms": rooms}
 
 
+def _same(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether a run was made of this; a field that recipes did not have then stands at its default."""
+    if isinstance(stored["recipe"], dict):
+        stored = {**stored, "recipe": to_plain(from_plain(Recipe, stored["recipe"]))}
+    return stored == wanted
+
+
 def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
     """Train where that is still to be done, evaluate, and read the curve."""
     slug = "".join(c if c.isalnum() else "-" for c in variant.name)
@@ -114,7 +123,7 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
     done, made_of = folder / "score.json", folder / "variant.json"
     recipe = variant.recipe if variant.recipe.startswith("-") else to_plain(find(variant.recipe))
     wanted = {"options": list(variant.options), "episodes": variant.episodes, "recipe": recipe}
-    if folder.exists() and (not made_of.exists() or json.loads(made_of.read_text()) != wanted):
+    if folder.exists() and (not made_of.exists() or not _same(json.loads(made_of.read_text()), wanted)):
         shutil.rmtree(folder)  # of another variant, or of the recipe as it was
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,30 +174,9 @@ def table(body: list[dict[str, Any]], level: float = 0.95) -> str:
 
 
 def draw(name: str) -> Path:
-    """One panel a group: the mean over seeds of the evaluations' success, held at its last value once a run stopped."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
-
     body = json.loads((STUDIES / f"{name}.json").read_text())
-    groups = list(dict.fromkeys(entry["group"] for entry in body))
-    figure, axes = plt.subplots(1, len(groups), figsize=(5.2 * len(groups), 3.8), sharey=True, squeeze=False)
-    for group, axis in zip(groups, axes[0], strict=True):
-        for entry in (e for e in body if e["group"] == group):
-            grid = sorted({step for r in entry["runs"] for step, _, _ in r["curve"]})
-            held = [np.interp(grid, [c[0] for c in r["curve"]], [c[2] for c in r["curve"]]) for r in entry["runs"]]
-            axis.plot(grid, np.mean(held, 0), label=entry["name"].removesuffix(f", {group}"))
-        axis.set(title=group, xlabel="steps", ylim=(-0.03, 1.03))
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
-    axes[0][0].set_ylabel("success")
-    path = ROOT / "docs" / "img" / f"{name}.png"
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
     print(table(body))
-    return path
+    return panels(body, ROOT / "docs" / "img" / f"{name}.png")
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def sample(
     seed: int = 0,
     steps: int | None = None,
 ) -> Iterator[Sampled]:
-    """Steps of a task under a policy of your own, without training: `for one in sample("CartPole-v1", policy, envs=64)`.
+    """Steps of a task under a policy of your own, and no training: `for one in sample("CartPole-v1", act, envs=64)`.
 
     `policy` maps observations [N, ...] to actions [N] or [N, ...] in the task's own units: any function, or the
     `predict` of a model. Ends after `steps` environment steps; None goes on until the caller stops.
