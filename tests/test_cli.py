@@ -89,6 +89,10 @@ def home(tmp_path, monkeypatch):
         (["eval", ".", "--episodes", "0"], "episodes is 0; it must be at least 1."),
         (["eval", ".", "--episodez", "5"], "Did you mean --episodes?"),
         (["watch", "nowhere"], "there is no nowhere"),
+        (["bench", "vector", "CartPole-v7"], "there is no environment 'CartPole-v7'"),
+        (["bench", "vector", "CartPole-v1", "--envs", "0"], "envs is 0; it must be at least 1."),
+        ([*CARTPOLE, "dqn", "--vector", "native"], "plays Atari games only"),
+        (["train", "--env", "cairn/BitFlip-v0", "--agent", "dqn", "--vector", "envpool"], "EnvPool has no task"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_2(args, words, home, capsys):
@@ -191,6 +195,13 @@ def test_watch_writes_a_video(home, capsys):
     assert "no video by its name" in cairn("watch", "run", "--out", "film/v", code=2, capsys=capsys).err
     said = cairn("watch", "run", "--out", "run/config.json/v.mp4", code=2, capsys=capsys)
     assert "Traceback" not in said.err
+
+
+def test_bench_measures_every_backend_and_names_the_fastest(home, capsys):
+    text = cairn("bench", "vector", "CartPole-v1", "--envs", "1", "2", "--seconds", "0.02", capsys=capsys).out
+    assert "sync" in text and "async" in text and "the fastest: --vector" in text
+    found = cairn("bench", "vector", "CartPole-v1", "--envs", "1", "--seconds", "0.02", "--json", capsys=capsys).out
+    assert json.loads(found)["fastest"] == {"vector": "sync", "envs": 1}
 
 
 def test_list_shows_every_recipe(home, capsys):

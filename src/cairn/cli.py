@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import tyro
 
-from cairn.core.checks import Count, Natural, validated
+from cairn.core.checks import Count, Natural, Positive, validated
+from cairn.core.device import found
 from cairn.core.errors import CairnError, closest
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn list [--json]
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
   cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
+  cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
 
@@ -43,7 +45,7 @@ class EvalArgs:
     json: bool = False  # print one JSON object
     record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
     stochastic: bool = False  # sample actions instead of taking the likeliest
-    device: str = "cpu"
+    device: str = "cpu"  # auto: a GPU, where there is one
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,19 @@ class DemosArgs:
     out: Path  # the file to write, a NumPy archive (.npz)
     episodes: Count = 20
     seed: Natural = 2000  # the first episode's; the next ones count up
+
+
+@dataclass(frozen=True)
+class BenchArgs:
+    """Measure how fast each backend steps a task here, under random actions."""
+
+    what: tyro.conf.Positional[Literal["vector"]]
+    env: tyro.conf.Positional[str]  # a Gymnasium id
+    envs: tuple[Count, ...] = (1, 4, 16, 64)  # environments stepped together
+    workers: Natural = 0  # processes or threads; 0 is one a core
+    seconds: Positive = 1.0  # each measurement
+    env_args: dict[str, Any] = field(default_factory=dict)
+    json: bool = False
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -148,6 +163,7 @@ def command_eval(args: list[str]) -> int:
 
     prepare_headless()
     options = validated(parse(EvalArgs, args, prog="cairn eval"))
+    options = replace(options, device=found(options.device))
     saved = load_policy(options.path, device=options.device, seed=options.seed)
     envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
     try:
@@ -236,6 +252,27 @@ def command_demos(args: list[str]) -> int:
     return 0
 
 
+def command_bench(args: list[str]) -> int:
+    from cairn.envs.make import Task
+    from cairn.vector.make import speeds
+
+    options = validated(parse(BenchArgs, args, prog="cairn bench"))
+    found = speeds(
+        Task(options.env, args=options.env_args), options.envs, workers=options.workers, seconds=options.seconds
+    )
+    backend, count = max(found, key=lambda key: found[key])
+    if options.json:
+        rows = [{"vector": key[0], "envs": key[1], "steps_per_second": round(value)} for key, value in found.items()]
+        print(json.dumps({"env": options.env, "rows": rows, "fastest": {"vector": backend, "envs": count}}))
+        return 0
+    print(f"{options.env}, steps a second" + "".join(f"{f'{n} envs':>12}" for n in options.envs))
+    for name in dict.fromkeys(key[0] for key in found):
+        told = [f"{found[name, n]:,.0f}" if (name, n) in found else "-" for n in options.envs]
+        print(f"{name:<{len(options.env) + 16}}" + "".join(f"{cell:>12}" for cell in told))
+    print(f"the fastest: --vector {backend} --envs {count}")
+    return 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
@@ -243,6 +280,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": command_list,
     "import": command_import,
     "demos": command_demos,
+    "bench": command_bench,
 }
 
 

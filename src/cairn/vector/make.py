@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -20,6 +21,7 @@ from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
 
 Backend = Literal["auto", "sync", "async", "native", "envpool", "sb3"]
+Speeds = dict[tuple[Backend, int], float]
 
 
 def make_vector(task: EnvMaker, num_envs: int, *, backend: Backend, workers: int = 0, timeout: float = 120.0) -> Vector:
@@ -60,6 +62,15 @@ def choose(task: EnvMaker, num_envs: int, workers: int = 0) -> Backend:
     """What "auto" stands for: of those that are right for the task, the one that steps it the fastest here."""
     found = {backend: throughput(task, num_envs, backend, workers=workers) for backend in fitting(task, num_envs)}
     return max(found, key=lambda backend: found[backend])
+
+
+def speeds(task: EnvMaker, counts: Sequence[int], *, workers: int = 0, seconds: float = 1.0) -> Speeds:
+    """(backend, environments) -> steps a second, for every backend that is installed and right for the task."""
+    found: Speeds = {}
+    for count in counts:
+        for backend in fitting(task, count):
+            found[backend, count] = throughput(task, count, backend, workers=workers, seconds=seconds)
+    return found
 
 
 def fitting(task: EnvMaker, num_envs: int) -> list[Backend]:
