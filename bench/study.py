@@ -99,7 +99,6 @@ def rooms() -> list[Variant]:
         Variant("the hierarchy", "rooms-hiro-dqn", (), "hierarchy"),
         Variant("no correction", "rooms-hiro-dqn", ("--agent.correction", "off"), "hierarchy"),
         Variant("high level, hindsight", "rooms-hiro-dqn", ("--agent.high-hindsight", "0.5"), "hierarchy"),
-        Variant("high level, γ = 0.97", "rooms-hiro-dqn", ("--agent.high.gamma", "0.97"), "hierarchy"),
     ]
 
 
