@@ -7,6 +7,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cairn.vector.gymnasium import Gymnasium
+from cairn.vector.ray import Ray
 from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
 from tests.vector.counting import Counting
@@ -26,7 +27,13 @@ def sb3_vector(name):
     return make
 
 
+def ray_vector(makers):
+    pytest.importorskip("ray")
+    return Ray(makers, workers=2)
+
+
 BACKENDS = {
+    "ray": ray_vector,
     "sb3-dummy": sb3_vector("DummyVecEnv"),
     "sb3-subproc": sb3_vector("SubprocVecEnv"),
     "sync": Sync,

@@ -17,14 +17,17 @@ from cairn.core.types import Box
 from cairn.vector.atari import Atari
 from cairn.vector.base import EnvMaker, Vector, spec_of_env
 from cairn.vector.envpool import EnvPool, why_not
+from cairn.vector.ray import Ray
 from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
 
-Backend = Literal["auto", "sync", "async", "native", "envpool", "sb3"]
+Backend = Literal["auto", "sync", "async", "native", "envpool", "sb3", "ray"]
 Speeds = dict[tuple[Backend, int], float]
 
 
-def make_vector(task: EnvMaker, num_envs: int, *, backend: Backend, workers: int = 0, timeout: float = 120.0) -> Vector:
+def make_vector(
+    task: EnvMaker, num_envs: int, *, backend: Backend, workers: int = 0, timeout: float = 120.0, address: str = ""
+) -> Vector:
     """`num_envs` copies of one task.
 
     auto     the fastest of the following that is installed and right for the task
@@ -33,6 +36,7 @@ def make_vector(task: EnvMaker, num_envs: int, *, backend: Backend, workers: int
     native   Atari games, in as many threads of ALE's
     envpool  tasks that EnvPool has, in as many threads of its own
     sb3      Stable-Baselines3's SubprocVecEnv, a process each
+    ray      spread over `workers` actors of Ray, on the cluster at `address` or else on this machine
     """
     if backend == "auto":
         backend = choose(task, num_envs)
@@ -53,6 +57,8 @@ def make_vector(task: EnvMaker, num_envs: int, *, backend: Backend, workers: int
 
         return of_task(task, num_envs)
     makers = [task] * num_envs
+    if backend == "ray":
+        return Ray(makers, workers=workers or None, timeout=timeout, address=address)
     if backend == "async" and num_envs > 1:
         return Workers(makers, workers=workers or None, timeout=timeout)
     return Sync(makers, timeout=timeout)

@@ -1,0 +1,124 @@
+"""Environments in the hands of several workers, each with a lane of them. One that is lost is replaced."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+
+from cairn.core.errors import EnvError
+from cairn.core.seeding import derive_many
+from cairn.core.types import Array, Step
+from cairn.vector.base import EnvMaker, EpisodeStats
+from cairn.vector.lane import Lane, Slots
+
+MAX_RESTARTS_IN_A_ROW = 3
+
+
+class Crew(ABC):
+    """Vector over `workers` workers (by default one a core). The same seeds give the same steps as `Sync`.
+
+    A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin
+    new episodes, their lost step comes back as not valid. Failing again and again without a good step between stops
+    the run. What a worker is and how it is spoken to, subclasses say.
+    """
+
+    slots: Slots  # where answers arrive
+
+    def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
+        self.num_envs = len(makers)
+        self.timeout = timeout
+        self.restarts = 0
+        self.seed = 0
+        count = min(workers or os.cpu_count() or 1, self.num_envs)
+        edges = np.linspace(0, self.num_envs, count + 1).round().astype(int).tolist()
+        self.spans = list(pairwise(edges))
+        self.failures = [0] * len(self.spans)  # of each worker, since its last good step
+        self.makers: bytes = cloudpickle.dumps(list(makers))
+        probe = makers[0]()
+        self.spec = Lane([lambda: probe]).spec
+        probe.close()
+        self.stats = EpisodeStats(self.num_envs)
+
+    @abstractmethod
+    def _replace(self, worker: int) -> None:
+        """A new worker in the place of one that is of no use."""
+
+    @abstractmethod
+    def _order_reset(self, worker: int, seeds: list[int]) -> None: ...
+
+    @abstractmethod
+    def _order_step(self, action: Array) -> None:
+        """Of every worker; [N, ...] in the task's units."""
+
+    @abstractmethod
+    def _answer(self, worker: int) -> None:
+        """Wait until its rows are in `slots`; EnvError where it failed, hung or died."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def reset(self, seeds: Sequence[int]) -> Array:
+        self.stats.reset()
+        self.seed = int(seeds[0])
+        for worker, (start, stop) in enumerate(self.spans):
+            self._order_reset(worker, list(seeds[start:stop]))
+        for worker, (start, stop) in enumerate(self.spans):
+            try:
+                self._answer(worker)
+            except EnvError as error:
+                self._restart(worker, error, seeds[start:stop])
+        return self.slots.obs.copy()
+
+    def send(self, action: Array) -> None:
+        self._order_step(self.spec.action.to_env(action))
+
+    def recv(self) -> Step:
+        valid = np.ones(self.num_envs, bool)
+        for worker, (start, stop) in enumerate(self.spans):
+            try:
+                self._answer(worker)
+                self.failures[worker] = 0
+            except EnvError as error:
+                self._restart(worker, error)
+                self.slots.next_obs[start:stop] = self.slots.obs[start:stop]
+                valid[start:stop] = False
+        s = self.slots
+        terminated, truncated = s.terminated & valid, s.truncated & valid
+        reward = np.where(valid, s.reward, np.float32(0))  # what a lost worker left behind may not be a number
+        for i in np.flatnonzero(~valid):
+            self.stats.forget(int(i))
+        score = np.where(valid, s.score, np.float32(0))
+        episodes = self.stats.update(score, s.over & valid, valid, s.success)
+        return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, valid, episodes)
+
+    def step(self, action: Array) -> Step:
+        self.send(action)
+        return self.recv()
+
+    def _restart(self, worker: int, error: EnvError, seeds: Sequence[int] | None = None) -> None:
+        """Replace a worker and reset its environments, with the seeds it was given or fresh ones."""
+        self.restarts += 1
+        self.failures[worker] += 1
+        if self.failures[worker] > MAX_RESTARTS_IN_A_ROW:
+            raise EnvError(error.index, f"{error.what} (its worker was restarted {MAX_RESTARTS_IN_A_ROW} times)")
+        start, stop = self.spans[worker]
+        self._replace(worker)
+        seeds = seeds or derive_many(self.seed, stop - start, "restart", self.restarts, start)
+        self._order_reset(worker, list(seeds))
+        try:
+            self._answer(worker)
+        except EnvError as again:
+            self._restart(worker, again, seeds)
+
+
+def lane_of(makers: bytes, start: int, stop: int) -> Lane:
+    """A worker's share of pickled makers."""
+    try:
+        return Lane(cloudpickle.loads(makers)[start:stop], start)
+    except Exception as error:  # the reason must reach the parent, whatever it is
+        raise EnvError(start, f"could not be made in a worker process: {error}") from error

@@ -1,0 +1,123 @@
+"""Environments in Ray's actors: on this machine, or on every machine of a cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from cairn.core.errors import CairnError, EnvError
+from cairn.core.types import Array
+from cairn.vector.base import EnvMaker
+from cairn.vector.crew import Crew, lane_of
+from cairn.vector.lane import Lane, Slots
+
+ANSWERS_WITHIN = 5.0  # s that a cluster is given to accept a connection
+
+
+class Ray(Crew):
+    """A crew of actors, each on whatever node has a core for it. Rows travel through the object store.
+
+    An actor or a node that dies is replaced like any worker; Ray finds the new one another place.
+    """
+
+    def __init__(
+        self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0, address: str = ""
+    ) -> None:
+        super().__init__(makers, workers=workers, timeout=timeout)
+        self.ray = connect(len(self.spans), address)
+        self.slots = Slots.allocate(self.spec, self.num_envs)
+        self.hands = self.ray.remote(num_cpus=1, max_restarts=0)(Hands)
+        self.actors = [self.hands.remote(self.makers, *span) for span in self.spans]
+        self.pending: list[Any] = [None] * len(self.spans)
+
+    def _replace(self, worker: int) -> None:
+        self.ray.kill(self.actors[worker])
+        self.actors[worker] = self.hands.remote(self.makers, *self.spans[worker])
+
+    def _order_reset(self, worker: int, seeds: list[int]) -> None:
+        self.pending[worker] = self.actors[worker].reset.remote([int(s) for s in seeds])
+
+    def _order_step(self, action: Array) -> None:
+        for worker, (start, stop) in enumerate(self.spans):
+            self.pending[worker] = self.actors[worker].step.remote(action[start:stop])
+
+    def _answer(self, worker: int) -> None:
+        start, stop = self.spans[worker]
+        try:
+            failure, rows = self.ray.get(self.pending[worker], timeout=self.timeout or None)
+        except self.ray.exceptions.GetTimeoutError:
+            raise EnvError(start, f"did not answer within {self.timeout:g} s") from None
+        except self.ray.exceptions.RayActorError:
+            raise EnvError(start, "lost its actor") from None
+        if failure is not None:
+            raise EnvError(*failure)
+        for name, value in rows.items():
+            getattr(self.slots, name)[start:stop] = value
+
+    def close(self) -> None:
+        for actor in self.actors:
+            self.ray.kill(actor)
+
+
+class Hands:
+    """An actor's side: a lane of environments, made at the first order so that a fault in it can be told."""
+
+    def __init__(self, makers: bytes, start: int, stop: int) -> None:
+        self.makers, self.span = makers, (start, stop)
+        self.lane: Lane | None = None
+
+    def reset(self, seeds: list[int]) -> tuple[tuple[int, str] | None, dict[str, Array]]:
+        return self._rows(lambda lane: lane.reset(seeds))
+
+    def step(self, action: Array) -> tuple[tuple[int, str] | None, dict[str, Array]]:
+        return self._rows(lambda lane: lane.step(action))
+
+    def _rows(self, work: Any) -> tuple[tuple[int, str] | None, dict[str, Array]]:
+        """(None, every slot's rows), or (which environment and what went wrong, nothing)."""
+        try:
+            if self.lane is None:
+                self.lane = lane_of(self.makers, *self.span)
+            work(self.lane)
+            return None, self.lane.slots.__dict__
+        except EnvError as error:
+            return (error.index, error.what), {}
+
+
+def connect(workers: int, address: str = "") -> Any:
+    """Ray, connected to the cluster at `address`, or to one of its own on this machine that nobody else can reach."""
+    if importlib.util.find_spec("ray") is None:
+        raise CairnError("the ray vector needs an extra: pip install 'cairn-rl[ray]'.")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it hides GPUs from the learner
+    import ray
+
+    if not ray.is_initialized():
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if address:
+            _must_answer(address)
+            try:
+                ray.init(address=address, **quiet)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise CairnError(f"no Ray cluster at {address!r}: {str(error).splitlines()[0]}") from error
+        else:
+            cores = max(workers, os.cpu_count() or 1)
+            ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+    room = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+    if workers > room:
+        raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower --workers.")
+    return ray
+
+
+def _must_answer(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():  # "auto", or as Ray knows it
+        return
+    try:
+        socket.create_connection((host, int(port)), ANSWERS_WITHIN).close()
+    except OSError as error:
+        reason = error.strerror or "no answer"
+        raise CairnError(f"no Ray cluster answers at {address!r} within {ANSWERS_WITHIN:g} s ({reason}).") from None
