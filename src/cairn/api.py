@@ -12,6 +12,7 @@ import numpy as np
 from cairn.agents import agent_name, build, config_type
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
+from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
 from cairn.core.schedules import Schedule, parse
 from cairn.core.seeding import derive, derive_many
@@ -113,7 +114,7 @@ class Model:
                 "name the environment by its id, or as a cairn.envs.make.Task; Cairn makes its own copies."
             )
         self.task = env if isinstance(env, Task) else Task(env)
-        self.seed, self.envs, self.device, self.threads = seed, envs, device, threads
+        self.seed, self.envs, self.device, self.threads = seed, envs, usable(device), threads
         cls = config_type(self.kind)
         known = {f.name: f for f in fields(cls)}
         for name, value in config.items():
@@ -125,7 +126,7 @@ class Model:
         probe = self.task()
         self.spec, self.layout = spec_of_env(probe)
         probe.close()
-        self.agent: Agent = build(self.config, self.spec, seed=derive(seed, "agent"), device=device)
+        self.agent: Agent = build(self.config, self.spec, seed=derive(seed, "agent"), device=self.device)
 
     def learn(self, steps: int, *, out: str | Path | None = None, resume: bool = False, **recipe: Any) -> Self:
         """Train for `steps` environment steps. With `out` the run is logged, saved and resumable there."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 import tyro
 
 from cairn.core.checks import Count, Natural, Positive, validated
-from cairn.core.device import found
+from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ def command_eval(args: list[str]) -> int:
 
     prepare_headless()
     options = validated(parse(EvalArgs, args, prog="cairn eval"))
-    options = replace(options, device=found(options.device))
+    options = replace(options, device=usable(options.device))
     saved = load_policy(options.path, device=options.device, seed=options.seed)
     envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
     try:

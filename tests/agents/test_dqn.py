@@ -1,13 +1,13 @@
-"""Targets that keep to what a return can be."""
+"""Targets that keep to what a return can be; quantiles, streams and weights."""
 
 import pytest
 import torch
 
 from cairn.agents.dqn import DQN, DQNConfig
 from cairn.core.errors import CairnError
-from cairn.core.losses import huber_td
+from cairn.core.losses import huber_td, quantile_huber
 from cairn.core.schedules import constant
-from cairn.core.types import Discrete, Spec, Transition
+from cairn.core.types import Discrete, Spec, Transition, Weighed
 
 SPEC = Spec((3,), "float32", Discrete(2))
 
@@ -45,3 +45,42 @@ def test_a_value_that_would_grow_for_ever_stays_in_range(q_range, least, most):
 def test_a_range_that_is_none_is_refused(q_range):
     with pytest.raises(CairnError, match=r"agent\.q_range is .*two numbers, the least first"):
         DQN(DQNConfig(q_range=q_range), SPEC)
+
+
+def test_the_target_of_quantiles_is_made_of_each_and_the_best_action_by_their_mean():
+    batch = transitions([1.0, -1.0, 0.5])
+    agent = DQN(DQNConfig(hidden=(16,), quantiles=5, double=False), SPEC, seed=3)
+    with torch.no_grad():
+        z = agent.target.quantiles(batch.next_obs)
+        best = z.mean(-1).argmax(-1)
+        want = torch.stack([batch.reward[b] + 0.9 * z[b, best[b]] for b in range(3)])
+        now = torch.stack([agent.q.quantiles(batch.obs)[b, batch.action[b]] for b in range(3)])
+    torch.testing.assert_close(agent.td_target(batch, batch.next_obs), want)
+    assert torch.isclose(agent.update(batch)["train/loss"], quantile_huber(now, want))
+    clipped = DQN(DQNConfig(hidden=(16,), quantiles=5, q_range=(-0.2, 0.2)), SPEC, seed=3)
+    assert clipped.td_target(batch, batch.next_obs).abs().max() == pytest.approx(0.2)
+
+
+def test_quantiles_keep_to_what_is_allowed():
+    batch = transitions([0.0] * 6)
+    agent = DQN(DQNConfig(hidden=(16,), quantiles=5, dueling=True, epsilon=constant(0.5)), SPEC, seed=3)
+    agent.allowed = lambda obs: torch.tensor([[False, True]]).expand(len(obs), 2)
+    assert (agent.act(batch.obs, explore=True) == 1).all() and (agent.act(batch.obs, explore=False) == 1).all()
+    want = 0.9 * agent.target.quantiles(batch.next_obs)[:, 1].detach()
+    torch.testing.assert_close(agent.td_target(batch, batch.next_obs), want)
+
+
+@pytest.mark.parametrize("quantiles", [0, 5])
+def test_weights_count_and_errors_are_told(quantiles):
+    even = transitions([1.0, -2.0, 0.5, 3.0])
+    batch = Weighed(**even.__dict__, weight=torch.tensor([1.0, 4.0, 2.0, 1.0]))
+    agent = DQN(DQNConfig(hidden=(16,), quantiles=quantiles, priority_beta=constant(0.5)), SPEC, seed=3)
+    with torch.no_grad():
+        q = agent.q(even.obs).gather(1, even.action[:, None])[:, 0]
+        target = agent.td_target(even, even.next_obs).view(4, -1).mean(-1)
+        each = [agent.td_target(even, even.next_obs), agent._judge(agent.q, even.obs)[torch.arange(4), even.action]]
+        weight = torch.tensor([0.5, 1.0, 0.5**0.5, 0.5])
+        want = (quantile_huber if quantiles else huber_td)(each[1], each[0], weight)
+    told = agent.update(batch)
+    assert torch.isclose(told["train/loss"], want)
+    torch.testing.assert_close(told["train/td_error"], (target - q).abs())

@@ -11,28 +11,28 @@ from cairn.agents import A2CConfig, DQNConfig, PPOConfig, build
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Discrete, Spec
-from cairn.nets.cnn import NatureCNN
+from cairn.nets.cnn import ImpalaCNN, NatureCNN
 from cairn.replay.frames import Frames
+from cairn.replay.prioritised import Prioritised
 from cairn.train import trainer
 from cairn.train.recipe import Recipe
 
 PPO = PPOConfig(horizon=64, batch_size=64, epochs=4, lr=constant(1e-3), gamma=0.0)
+DQN = DQNConfig(
+    lr=constant(1e-3),
+    batch_size=32,
+    learning_starts=200,
+    gamma=0.0,
+    updates_per_step=0.25,
+    epsilon=linear(1, 0.1, 0.5),
+)
 LEARNERS = {
     "ppo": (PPO, 3000, 4),
     "ppo-bf16": (replace(PPO, bf16=True), 3000, 4),
     "a2c": (A2CConfig(horizon=16, lr=constant(1e-3), gamma=0.0, rmsprop=False), 6000, 4),
-    "dqn": (
-        DQNConfig(
-            lr=constant(1e-3),
-            batch_size=32,
-            learning_starts=200,
-            gamma=0.0,
-            updates_per_step=0.25,
-            epsilon=linear(1, 0.1, 0.5),
-        ),
-        2000,
-        2,
-    ),
+    "ppo-impala": (replace(PPO, cnn="impala", lr=constant(5e-4)), 3000, 4),
+    "dqn": (DQN, 2000, 2),
+    "dqn-all": (replace(DQN, dueling=True, quantiles=8, priority=0.6), 2000, 2),
 }
 
 
@@ -45,9 +45,12 @@ def test_learns_what_was_shown_a_frame_ago(name, monkeypatch):
     recipe = Recipe(env="toy/Lamps-v0", agent=agent, steps=steps, envs=envs, eval_every=steps, eval_episodes=10)
     outcome = trainer.train(recipe)
     assert outcome.score.mean >= 8.5  # of nine that can be known; guessing brings three
-    assert isinstance(made[0], Frames) == (name == "dqn")
-    net = outcome.agent.q if name == "dqn" else outcome.agent.net.trunk
-    assert isinstance(net, NatureCNN)
+    replay = made[0].replay if name == "dqn-all" else made[0]
+    assert isinstance(replay, Frames) == name.startswith("dqn") and isinstance(made[0], Prioritised) == (
+        name[3:] == "-all"
+    )
+    net = outcome.agent.q if name.startswith("dqn") else outcome.agent.net.trunk
+    assert isinstance(net.body if name == "dqn-all" else net, ImpalaCNN if "impala" in name else NatureCNN)
 
 
 SPEC = Spec((4, 84, 84), "uint8", Discrete(6), stack=4)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from cairn.core.types import Discrete, Spec
-from cairn.nets.cnn import AT_ONCE, NatureCNN, sees_images
+from cairn.nets.cnn import AT_ONCE, ImpalaCNN, NatureCNN, sees_images
 from cairn.nets.optim import Flat
 
 
@@ -52,7 +52,7 @@ def test_half_precision_is_close_and_comes_out_whole():
 def test_many_images_pass_in_parts():
     torch.manual_seed(0)
     net = NatureCNN(spec(1, 36, 36), 2)
-    images = torch.randint(0, 256, (AT_ONCE + 3, 1, 36, 36), dtype=torch.uint8)
+    images = torch.randint(0, 256, (AT_ONCE[0] + 3, 1, 36, 36), dtype=torch.uint8)
     with torch.no_grad():
         torch.testing.assert_close(net(images), torch.cat([net(images[:9]), net(images[9:])]))
 
@@ -79,3 +79,38 @@ def test_what_counts_as_an_image():
     assert sees_images(spec(4, 84, 84)) and sees_images(spec(96, 96, 3)) and sees_images(spec(1, 36, 36))
     assert not sees_images(spec(4, 35, 84)) and not sees_images(spec(7, 7, 3)) and not sees_images(spec(84, 84))
     assert not sees_images(Spec((4, 84, 84), "float32", Discrete(2)))
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (1, 37, 50), (96, 96, 3)])
+def test_impala_is_the_network_of_the_paper(shape):
+    """In torch's own layers: convolution, pool, twice x + conv(relu(conv(relu(x)))), three times over."""
+    torch.manual_seed(0)
+    net = ImpalaCNN(spec(*shape), 7)
+    images = torch.randint(0, 256, (3, *shape), dtype=torch.uint8)
+    x = (images.permute(0, 3, 1, 2) if shape[-1] == 3 else images) / 255
+    layers = iter(net.convolutions)
+
+    def conv(x):
+        ours = next(layers)
+        layer = nn.Conv2d(ours.weight.shape[1], ours.weight.shape[0], 3, padding=1)
+        layer.weight.data, layer.bias.data = ours.weight.data, ours.bias.data
+        return layer(x)
+
+    for width in (16, 32, 32):
+        x = nn.MaxPool2d(3, 2, 1)(conv(x))
+        assert x.shape[1] == width
+        for _ in range(2):
+            x = x + conv(conv(x.relu()).relu())
+    want = net.out(net.dense(x.relu().flatten(1)).relu())
+    torch.testing.assert_close(net(images), want, rtol=1e-3, atol=1e-5)
+    net(images).square().sum().backward()
+    assert len(net.convolutions) == 15 and net.dense.weight.shape[1] == 256
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+
+
+def test_impala_in_half_precision_is_close():
+    torch.manual_seed(0)
+    whole, half = (ImpalaCNN(spec(4, 48, 48), 5, bf16=bf16) for bf16 in (False, True))
+    half.load_state_dict(whole.state_dict())
+    images = torch.randint(0, 256, (8, 4, 48, 48), dtype=torch.uint8)
+    torch.testing.assert_close(half(images), whole(images), rtol=0.1, atol=0.03)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ EVERY = {"checkpoint_every": 500, "eval_every": 500, "log_every": 200, "eval_epi
 RECIPES = {
     "frames": Recipe(
         env="cairn/PixelCartPole-v0", env_args={"size": 36}, agent=DQN, steps=1000, envs=2, seed=7, **EVERY
+    ),
+    "prioritised": Recipe(
+        env="cairn/PixelCartPole-v0",
+        env_args={"size": 36},
+        agent=replace(DQN, priority=0.5, quantiles=4),
+        steps=1000,
+        envs=2,
+        seed=7,
+        **EVERY,
     ),
     "native-dqn": Recipe(
         env="ALE/Breakout-v5",
@@ -53,7 +63,7 @@ train(RECIPES[sys.argv[1]], Path(sys.argv[2]))
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_thousand_steps_equal_five_hundred_a_kill_and_the_rest(name, tmp_path):
-    if name != "frames":
+    if name.startswith("native"):
         pytest.importorskip("ale_py")
     train(RECIPES[name], tmp_path / "alone")
     root = Path(__file__).parent.parent.parent

@@ -35,6 +35,12 @@ from cairn.train.trainer import train
 SMALL = {"hidden": (16, 16)}
 AGENTS = {
     "dqn": ("CartPole-v1", DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=3, capacity=700)),
+    "dqn-all": (
+        "CartPole-v1",
+        DQNConfig(
+            **SMALL, learning_starts=100, batch_size=16, capacity=700, dueling=True, quantiles=4, priority=0.6, n_step=2
+        ),
+    ),
     "sac": ("Pendulum-v1", SACConfig(**SMALL, learning_starts=100, batch_size=16, capacity=700)),
     "td3": ("Pendulum-v1", TD3Config(**SMALL, learning_starts=100, batch_size=16)),
     "dqn-her": (

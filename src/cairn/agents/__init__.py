@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from cairn.agents.a2c import A2C, A2CConfig
 from cairn.agents.aggrevate import AggreVaTe, AggreVaTeConfig
 from cairn.agents.aggrevated import AggreVaTeD, AggreVaTeDConfig
@@ -18,6 +16,7 @@ from cairn.agents.ppo import PPO, PPOConfig
 from cairn.agents.reinforce import Reinforce, ReinforceConfig
 from cairn.agents.sac import SAC, SACConfig
 from cairn.agents.td3 import TD3, TD3Config
+from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
 from cairn.core.types import Spec
 
@@ -103,8 +102,4 @@ def agent_name(cfg: AgentConfig) -> str:
 
 def build(cfg: AgentConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
     """The agent that a config describes."""
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError):
-        raise CairnError(f"device {device!r} is not available here; use --device cpu.") from None
-    return AGENTS[agent_name(cfg)][1](cfg, spec, seed=seed, device=device)
+    return AGENTS[agent_name(cfg)][1](cfg, spec, seed=seed, device=usable(device))

@@ -14,6 +14,7 @@ from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Rollout, Spec
 from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.cnn import Vision
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
 from cairn.nets.state import Parts
@@ -21,7 +22,7 @@ from cairn.nets.state import Parts
 
 @dataclass(frozen=True)
 class A2CConfig:
-    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own, `NatureCNN`
+    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own
     activation: Activation = "tanh"
     lr: Rate = constant(7e-4)
     horizon: Count = 5  # T: steps of each environment in a rollout
@@ -34,6 +35,7 @@ class A2CConfig:
     normalise_advantage: bool = False
     normalise_obs: bool = False
     log_std: float = 0.0
+    cnn: Vision = "nature"  # what reads images
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
@@ -50,6 +52,7 @@ class A2C:
             activation=cfg.activation,
             log_std=cfg.log_std,
             normalise=cfg.normalise_obs,
+            cnn=cfg.cnn,
             bf16=cfg.bf16,
         ).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm, rmsprop=cfg.rmsprop)

@@ -1,10 +1,14 @@
-"""Deep Q-learning (Mnih et al. 2015) with double estimation (van Hasselt et al. 2016) and n-step returns."""
+"""Deep Q-learning (Mnih et al. 2015) with double estimation (van Hasselt et al. 2016) and n-step returns.
+
+Options, each with its paper: dueling streams (Wang et al. 2016), quantiles of the return (Dabney et al. 2018; both in
+`nets/values.py`), and replay by priority (Schaul et al. 2016; `replay/prioritised.py`).
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -12,20 +16,20 @@ from torch import Tensor, nn
 from cairn.agents.base import Metrics
 from cairn.core.checks import Count, Natural, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
-from cairn.core.losses import huber_td
+from cairn.core.losses import huber_td, importance, quantile_huber
 from cairn.core.schedules import Rate, Share, constant, linear
-from cairn.core.types import Discrete, Spec, Transition
-from cairn.nets.cnn import NatureCNN, sees_images
+from cairn.core.types import Discrete, Spec, Transition, Weighed
+from cairn.nets.cnn import Vision, sees_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
-from cairn.nets.mlp import MLP
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
+from cairn.nets.values import q_net
 
 
 @dataclass(frozen=True)
 class DQNConfig:
-    hidden: Widths = (256, 256)  # units of each layer of Q; images have a network of their own, `NatureCNN`
+    hidden: Widths = (256, 256)  # units of each layer of Q; images have a network of their own
     lr: Rate = constant(1e-3)
     gamma: Unit = 0.99  # γ
     batch_size: Count = 64
@@ -34,13 +38,19 @@ class DQNConfig:
     updates_per_step: Positive = 0.5  # gradient steps per environment step
     n_step: Count = 1  # n
     double: bool = True  # choose with Q, judge with the target
+    dueling: bool = False  # Q = V + A - mean A
+    quantiles: Natural = 0  # K of the return, whose mean is Q; 0: the mean alone
+    priority: Unit = 0.0  # α: drawn in proportion to |δ|^α; 0: evenly
+    priority_beta: Share = linear(0.4, 1.0)  # β: how far the uneven draw is corrected
     epsilon: Share = linear(1.0, 0.05, 0.2)  # ε
     tau: Unit = 1.0  # τ: share of Q taken over at each target update
     target_every: Count = 250  # updates between target updates
     max_norm: Positive = 10.0  # gradient norm
+    adam_eps: Positive = 1e-8  # in the denominator: larger, it keeps steps small where gradients are
     q_range: tuple[float, ...] | None = None  # (least, most) a return can be, where that is known: targets keep to it
     normalise: bool = False  # observations and goals, by running statistics
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    cnn: Vision = "nature"  # what reads images
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
@@ -57,14 +67,11 @@ class DQN:
         torch.manual_seed(seed)
         seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
         self.encoder = Encoder(spec, images=images, **seen).to(device)
-        q = (
-            NatureCNN(spec, self.actions, bf16=cfg.bf16)
-            if images
-            else MLP(self.encoder.width, cfg.hidden, self.actions)
-        )
+        shape = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "cnn": cfg.cnn, "bf16": cfg.bf16}
+        q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)  # type: ignore[arg-type]
         self.q: nn.Module = q.to(device)
         self.target = copy.deepcopy(self.q)
-        self.opt = Optimizer(self.q, lr=cfg.lr(0), max_norm=cfg.max_norm)
+        self.opt = Optimizer(self.q, lr=cfg.lr(0), eps=cfg.adam_eps, max_norm=cfg.max_norm)
         self.target_flat = Flat(self.target)
         self.allowed: Callable[[Tensor], Tensor] | None = None  # obs -> [N, actions] bool; None: all of them
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -92,29 +99,48 @@ class DQN:
         """The allowed action of the highest q [N, actions]; one that is never taken never learns what it is worth."""
         return (q if self.allowed is None else q.masked_fill(~self.allowed(obs), -torch.inf)).argmax(-1)
 
+    def _judge(self, net: nn.Module, obs: Tensor) -> Tensor:
+        """Q(s, ·) [B, actions] or, where those are kept, quantiles of the return [B, actions, K]."""
+        out: Tensor = net.quantiles(obs) if self.cfg.quantiles else net(obs)  # type: ignore[operator]
+        return out
+
     @torch.no_grad()
     def td_target(self, batch: Transition, seen: Tensor) -> Tensor:
-        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B].
+        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B], or [B, K] quantiles.
 
         The batch is encoded; `seen` is s' as it was before.
         """
-        judged = self.target(batch.next_obs)
-        chosen = self.q(batch.next_obs) if self.cfg.double else judged
-        best = self._best(chosen, seen)[:, None]
-        target = torch.addcmul(batch.reward, batch.discount, judged.gather(1, best)[:, 0])
+        judged = self._judge(self.target, batch.next_obs)
+        mean = judged.mean(-1) if self.cfg.quantiles else judged
+        best = self._best(self.q(batch.next_obs) if self.cfg.double else mean, seen)
+        reward, discount = (x[:, None] if self.cfg.quantiles else x for x in (batch.reward, batch.discount))
+        target = torch.addcmul(reward, discount, _of(judged, best))
         return target if self.cfg.q_range is None else target.clamp(*self.cfg.q_range)
 
     def update(self, batch: Transition) -> Metrics:
         self.opt.lr = self.cfg.lr(self.progress)
         self.updates += 1
+        if isinstance(batch, Weighed):
+            batch = replace(batch, weight=importance(batch.weight, self.cfg.priority_beta(self.progress)))
         return self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
 
     def _learn(self, batch: Transition, move_target: bool) -> Metrics:
         seen = batch.next_obs
         batch = self.encoder.learn(batch)
-        q = self.q(batch.obs).gather(1, batch.action[:, None])[:, 0]
-        loss = huber_td(q, self.td_target(batch, seen))
+        q, target = _of(self._judge(self.q, batch.obs), batch.action), self.td_target(batch, seen)
+        distance = quantile_huber if self.cfg.quantiles else huber_td
+        weight = batch.weight if isinstance(batch, Weighed) else None
+        loss = distance(q, target, weight)
         self.opt.step(loss)
         if move_target:
             lerp_(self.target_flat, self.opt.flat, self.cfg.tau)
-        return {"train/loss": loss.detach(), "train/q_mean": q.detach()}
+        metrics = {"train/loss": loss.detach(), "train/q_mean": q.detach()}
+        if weight is not None:
+            metrics["train/td_error"] = (target - q.detach()).view(len(q), -1).mean(-1).abs()
+        return metrics
+
+
+def _of(judged: Tensor, action: Tensor) -> Tensor:
+    """What [B, actions] or [B, actions, K] says of one action each: [B] or [B, K]."""
+    at = action[:, None] if judged.dim() == 2 else action[:, None, None].expand(-1, -1, judged.shape[2])
+    return judged.gather(1, at)[:, 0]

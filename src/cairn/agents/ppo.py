@@ -8,6 +8,7 @@ policy that is improved is the policy that acted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Rollout, Spec
 from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.cnn import Vision
+from cairn.nets.graphs import graphed
 from cairn.nets.mlp import Activation
 from cairn.nets.normalizer import ReturnScale
 from cairn.nets.optim import Optimizer
@@ -27,7 +30,7 @@ from cairn.nets.state import Parts
 
 @dataclass(frozen=True)
 class PPOConfig:
-    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own, `NatureCNN`
+    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own
     activation: Activation = "tanh"
     lr: Rate = constant(3e-4)
     horizon: Count = 2048  # T: steps of each environment in a rollout
@@ -44,6 +47,7 @@ class PPOConfig:
     log_std: float = 0.0  # log σ at the start, continuous actions
     normalise_obs: bool = False
     normalise_reward: bool = False  # by the standard deviation of the discounted return
+    cnn: Vision = "nature"  # what reads images
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
@@ -54,17 +58,12 @@ class PPO:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.horizon = cfg.horizon
         torch.manual_seed(seed)
-        self.net = ActorCritic(
-            spec,
-            cfg.hidden,
-            activation=cfg.activation,
-            log_std=cfg.log_std,
-            normalise=cfg.normalise_obs,
-            bf16=cfg.bf16,
-        ).to(device)
+        shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
+        self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
         self.returns = ReturnScale(cfg.gamma).to(device)
         self.generator = torch.Generator(device).manual_seed(seed)
+        self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "returns": self.returns, "generator": self.generator}
 
@@ -87,23 +86,23 @@ class PPO:
         fields = (obs, rollout.action, log_prob, advantage, value, advantage + value)
         return [x[rollout.valid] for x in fields]
 
-    def loss(self, batch: list[Tensor]) -> tuple[Tensor, Metrics]:
-        obs, action, old_log_prob, advantage, old_value, target = batch
+    def _learn(self, batch: list[Any]) -> Metrics:
+        obs, action, old_log_prob, advantage, old_value, target, clip, entropy_weight = batch
         policy, value = self.net(obs)
         log_ratio = policy.log_prob(action) - old_log_prob
         ratio = log_ratio.exp()
         advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        policy_loss = clipped_surrogate(ratio, advantage, self.cfg.clip(self.progress))
+        policy_loss = clipped_surrogate(ratio, advantage, clip)
         if self.cfg.value_clip is None:
             value_loss = (value - target).square().mean()
         else:
             value_loss = clipped_value(value, old_value, target, self.cfg.value_clip)
         entropy = policy.entropy().mean()
-        loss = policy_loss + self.cfg.value_weight * value_loss
-        loss = loss - self.cfg.entropy_weight(self.progress) * entropy
+        loss = policy_loss + self.cfg.value_weight * value_loss - entropy_weight * entropy
+        self.opt.step(loss)
         with torch.no_grad():
             kl = (ratio - 1 - log_ratio).mean()  # Schulman's estimate: unbiased and never negative
-        return loss, {
+        return {
             "train/policy_gradient_loss": policy_loss.detach(),
             "train/value_loss": value_loss.detach(),
             "train/entropy": entropy.detach(),
@@ -113,14 +112,14 @@ class PPO:
     def update(self, rollout: Rollout) -> Metrics:
         fields = self.prepare(rollout)
         self.opt.lr = self.cfg.lr(self.progress)
-        count = len(fields[0])
-        metrics: Metrics = {}
+        count, size, metrics = len(fields[0]), self.cfg.batch_size, {}
+        weights = [self.opt.knob(x(self.progress)) for x in (self.cfg.clip, self.cfg.entropy_weight)]
         for _ in range(self.cfg.epochs):
             order = torch.randperm(count, generator=self.generator, device=fields[0].device)
             shuffled = [x[order] for x in fields]
-            for start in range(0, max(count - self.cfg.batch_size // 2, 1), self.cfg.batch_size):
-                loss, metrics = self.loss([x[start : start + self.cfg.batch_size] for x in shuffled])
-                self.opt.step(loss)
+            for start in range(0, max(count - size // 2, 1), size):
+                learn = self.learn if start + size <= count else self._learn  # a graph is of full batches
+                metrics = learn([*(x[start : start + size] for x in shuffled), *weights])
             if self.cfg.target_kl is not None and metrics["train/approx_kl"] > 1.5 * self.cfg.target_kl:
                 break
         if self.net.normalizer is not None:

@@ -33,9 +33,25 @@ def twin_huber(q: Tensor, target: Tensor) -> Tensor:
     return F.smooth_l1_loss(q, target.expand_as(q), reduction="none").mean(1).sum()
 
 
-def huber_td(q: Tensor, target: Tensor) -> Tensor:
-    """E Huber(Q - y) with δ = 1; inputs [B]."""
-    return F.smooth_l1_loss(q, target)
+def huber_td(q: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    """E w Huber(Q - y) with δ = 1; inputs [B]."""
+    if weight is None:
+        return F.smooth_l1_loss(q, target)
+    return (weight * F.smooth_l1_loss(q, target, reduction="none")).mean()
+
+
+def quantile_huber(z: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    """E w Σᵢ Eⱼ |τᵢ - 1{yⱼ < zᵢ}| Huber(yⱼ - zᵢ), τᵢ = (i - ½)/K: QR-DQN, equation 10; z [B, K], target [B, K']."""
+    tau = (torch.arange(z.shape[1], device=z.device, dtype=z.dtype) + 0.5) / z.shape[1]
+    z, target = z[:, :, None], target[:, None, :]
+    far = F.smooth_l1_loss(z.expand(-1, -1, target.shape[2]), target.expand(-1, z.shape[1], -1), reduction="none")
+    each = ((tau[:, None] - (target < z).to(z.dtype)).abs() * far).mean(2).sum(1)
+    return each.mean() if weight is None else (weight * each).mean()
+
+
+def importance(weight: Tensor, beta: float) -> Tensor:
+    """wᵝ / max wᵝ with w = 1/(N P(i)) (Schaul et al. 2016, section 3.4): steps are only ever made smaller; [B]."""
+    return (weight / weight.max()) ** beta
 
 
 def temperature(log_alpha: Tensor, entropy: Tensor, target_entropy: float) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -149,8 +149,15 @@ class Transition:
     next_obs: Tensor
     discount: Tensor
 
-    def to(self, device: str) -> Transition:
+    def to(self, device: str) -> Self:
         return _moved(self, device)
+
+
+@dataclass(frozen=True)
+class Weighed(Transition):
+    """A batch that was not drawn evenly; weight [B] is 1/(N P(i)), by which its mean becomes an even draw's."""
+
+    weight: Tensor
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Rollout, Spec
-from cairn.nets.cnn import FEATURES, NatureCNN, sees_images
+from cairn.nets.cnn import CNN, Vision, image_net, sees_images
 from cairn.nets.heads import Categorical, Distribution, Gaussian
 from cairn.nets.mlp import MLP, Activation, Linear, orthogonal_
 from cairn.nets.normalizer import Normalizer
@@ -19,7 +19,7 @@ from cairn.nets.normalizer import Normalizer
 class ActorCritic(nn.Module):
     """Two trunks of equal width, actor and critic, run as an ensemble of two: one product a layer serves both.
 
-    Where observations are images the two share one `NatureCNN`; `hidden`, `activation` and `normalise` are not for it.
+    Where observations are images the two share one convolution (`cnn`), which `hidden` and `activation` are not for.
     All methods but `normalise` take normalised observations, so that a rollout is normalised once, not once an epoch.
     """
 
@@ -31,6 +31,7 @@ class ActorCritic(nn.Module):
         activation: Activation,
         log_std: float,
         normalise: bool = False,
+        cnn: Vision = "nature",
         bf16: bool = False,
     ) -> None:
         super().__init__()
@@ -41,10 +42,10 @@ class ActorCritic(nn.Module):
         self.discrete = isinstance(spec.action, Discrete)
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
         if self.images:
-            self.trunk: nn.Module = NatureCNN(spec, bf16=bf16, orthogonal=True)
+            self.trunk: CNN | MLP = image_net(cnn, spec, bf16=bf16, orthogonal=True)
         else:
             self.trunk = MLP(math.prod(spec.obs_shape), hidden, None, members=2, activation=activation)
-        features = FEATURES if self.images else hidden[-1]
+        features = self.trunk.features if isinstance(self.trunk, CNN) else hidden[-1]
         self.policy_head = Linear(features, width)
         self.value_head = Linear(features, 1)
         self.log_std = nn.Parameter(torch.full((0 if self.discrete else width,), log_std))

@@ -1,8 +1,12 @@
-"""The convolutional network that read Atari screens first (Mnih et al. 2015)."""
+"""Convolutional networks that read images: the one that read Atari screens first, and a deeper one of residual blocks.
+
+Parameters, their gradients and what comes out are whole; with `bf16` all but the last product is in half precision.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,22 +16,24 @@ from cairn.core.types import Spec
 from cairn.nets.mlp import Linear, orthogonal_
 
 LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride
-FEATURES = 512
+BLOCKS = (16, 32, 32)  # channels
 SMALLEST = 36  # pixels a side that the three layers need
-AT_ONCE = 512  # images that pass together where no gradient is wanted: they need not fit into memory all at once
+AT_ONCE = (512, 8192)  # images that pass together on a CPU, on a GPU, where no gradient is wanted: memory is finite
+
+Vision = Literal["nature", "impala"]
 
 
 def sees_images(spec: Spec) -> bool:
-    """Whether observations are images for `NatureCNN`: three axes of bytes, channels first or last, large enough."""
+    """Whether observations are images for these: three axes of bytes, channels first or last, large enough."""
     return spec.obs_dtype == "uint8" and len(spec.obs_shape) == 3 and min(sorted(spec.obs_shape)[1:]) >= SMALLEST
 
 
 class Convolution(nn.Module):
     """Kernels [out, in, k, k] laid over the image every `stride` pixels, and a bias; in the precision of the image."""
 
-    def __init__(self, fan_in: int, fan_out: int, kernel: int, stride: int) -> None:
+    def __init__(self, fan_in: int, fan_out: int, kernel: int, stride: int = 1, padding: int = 0) -> None:
         super().__init__()
-        self.stride = stride
+        self.stride, self.padding = stride, padding
         self.weight = nn.Parameter(torch.empty(fan_out, fan_in, kernel, kernel))
         self.bias = nn.Parameter(torch.empty(fan_out))
         bound = 1 / math.sqrt(fan_in * kernel**2)  # torch's own default
@@ -37,46 +43,110 @@ class Convolution(nn.Module):
     def forward(self, x: Tensor, unit: float = 1.0) -> Tensor:
         """`unit` is what counts as 1 in the image."""
         weight = self.weight if unit == 1.0 else self.weight / unit
-        return F.conv2d(x, weight.to(x.dtype), self.bias.to(x.dtype), self.stride)
+        return F.conv2d(x, weight.to(x.dtype), self.bias.to(x.dtype), self.stride, self.padding)
 
 
-class NatureCNN(nn.Module):
-    """Images [B, channels, height, width] of bytes, or channels last -> [B, 512]; with `fan_out` -> [B, fan_out].
+class CNN(nn.Module):
+    """Images [B, channels, height, width] of bytes, or channels last -> [B, features]; with `fan_out` -> [B, fan_out].
 
     Bytes become numbers from 0 to 1 by way of the first layer's weights, which are fewer. Channels lie last in memory:
-    on a CPU that is half as fast again. With `bf16` all but the last product is done in half precision; parameters,
-    their gradients and what comes out are whole.
+    on a CPU that is half as fast again.
     """
 
-    def __init__(self, spec: Spec, fan_out: int | None = None, *, bf16: bool = False, orthogonal: bool = False) -> None:
+    usual: int  # features of a stream: the dense layer may hold several side by side
+
+    def __init__(
+        self,
+        spec: Spec,
+        fan_out: int | None = None,
+        *,
+        bf16: bool = False,
+        orthogonal: bool = False,
+        streams: int = 1,
+    ) -> None:
         super().__init__()
         self.last = spec.obs_shape[-1] < spec.obs_shape[0]  # channels
         self.dtype = torch.bfloat16 if bf16 else torch.float32
+        self.features = streams * self.usual
         channels, *sides = (spec.obs_shape[-1], *spec.obs_shape[:-1]) if self.last else spec.obs_shape
+        self.dense = Linear(self.build(channels, sides, orthogonal), self.features)
+        self.out = None if fan_out is None else Linear(self.features, fan_out)
+        if orthogonal:
+            orthogonal_(self.dense, math.sqrt(2))
+
+    def build(self, channels: int, sides: list[int], orthogonal: bool) -> int:
+        """Make the convolutions; how many numbers come out of them."""
+        raise NotImplementedError
+
+    def look(self, x: Tensor) -> Tensor:
+        """What the convolutions make of [B, channels, height, width]."""
+        raise NotImplementedError
+
+    def forward(self, images: Tensor) -> Tensor:
+        most = AT_ONCE[images.device.type == "cuda"]
+        if torch.is_grad_enabled() or len(images) <= most:
+            return self._read(images)
+        return torch.cat([self._read(part) for part in torch.split(images, most)])
+
+    def _read(self, images: Tensor) -> Tensor:
+        x = images.permute(0, 3, 1, 2) if self.last else images
+        x = self.look(x.to(self.dtype, memory_format=torch.channels_last))
+        weight, bias = self.dense.weight.to(self.dtype), self.dense.bias.to(self.dtype)
+        x = torch.addmm(bias, x.flatten(1), weight).relu_().float()
+        return x if self.out is None else self.out(x)
+
+
+class NatureCNN(CNN):
+    """Three convolutions and a dense layer (Mnih et al. 2015)."""
+
+    usual = 512
+
+    def build(self, channels: int, sides: list[int], orthogonal: bool) -> int:
         self.stack = []
         for width, kernel, stride in LAYERS:
             self.stack.append(Convolution(channels, width, kernel, stride))
             channels, sides = width, [(side - kernel) // stride + 1 for side in sides]
         self.convolutions = nn.ModuleList(self.stack)
-        self.dense = Linear(channels * math.prod(sides), FEATURES)
-        self.out = None if fan_out is None else Linear(FEATURES, fan_out)
         if orthogonal:
             for layer in self.stack:
                 nn.init.orthogonal_(layer.weight, math.sqrt(2))
                 nn.init.zeros_(layer.bias)
-            orthogonal_(self.dense, math.sqrt(2))
+        return channels * math.prod(sides)
 
-    def forward(self, images: Tensor) -> Tensor:
-        if torch.is_grad_enabled() or len(images) <= AT_ONCE:
-            return self._read(images)
-        return torch.cat([self._read(part) for part in torch.split(images, AT_ONCE)])
-
-    def _read(self, images: Tensor) -> Tensor:
-        x = images.permute(0, 3, 1, 2) if self.last else images
-        x = x.to(self.dtype, memory_format=torch.channels_last)
+    def look(self, x: Tensor) -> Tensor:
         x = self.stack[0](x, unit=255.0).relu_()
         for layer in self.stack[1:]:
             x = layer(x).relu_()
-        weight, bias = self.dense.weight.to(self.dtype), self.dense.bias.to(self.dtype)
-        x = torch.addmm(bias, x.flatten(1), weight).relu_().float()
-        return x if self.out is None else self.out(x)
+        return x
+
+
+class ImpalaCNN(CNN):
+    """Three times a convolution, the largest of every 3 x 3, and two residual blocks (Espeholt et al. 2018).
+
+    Fifteen convolutions: several times the work of `NatureCNN`, and half its parameters.
+    """
+
+    usual = 256
+
+    def build(self, channels: int, sides: list[int], orthogonal: bool) -> int:
+        self.stages: list[list[Convolution]] = []
+        for width in BLOCKS:
+            widths = (channels, width, width, width, width)
+            self.stages.append([Convolution(fan_in, width, 3, padding=1) for fan_in in widths])
+            channels, sides = width, [(side + 1) // 2 for side in sides]
+        self.convolutions = nn.ModuleList([layer for stage in self.stages for layer in stage])
+        return channels * math.prod(sides)
+
+    def look(self, x: Tensor) -> Tensor:
+        unit = 255.0
+        for first, *pairs in self.stages:
+            x = F.max_pool2d(first(x, unit), 3, 2, 1)
+            for a, b in (pairs[:2], pairs[2:]):
+                x = x + b(a(x.relu()).relu_())
+            unit = 1.0
+        return x.relu_()
+
+
+def image_net(kind: Vision, spec: Spec, fan_out: int | None = None, **options: bool | int) -> CNN:
+    """The network of that name."""
+    return {"nature": NatureCNN, "impala": ImpalaCNN}[kind](spec, fan_out, **options)  # type: ignore[arg-type]

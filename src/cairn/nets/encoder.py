@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -59,4 +60,4 @@ class Encoder(nn.Module):
     def learn(self, batch: Transition) -> Transition:
         """The batch, encoded; what it holds counts towards the statistics first, goals of hindsight included."""
         obs = self.learn_obs(batch.obs)
-        return Transition(obs, batch.action, batch.reward, self(batch.next_obs), batch.discount)
+        return replace(batch, obs=obs, next_obs=self(batch.next_obs))

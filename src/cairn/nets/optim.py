@@ -39,11 +39,14 @@ class Optimizer:
         self.eps, self.max_norm, self.rmsprop = eps, max_norm, rmsprop
         device = self.flat.data.device
         self.on_gpu = device.type == "cuda"
-        # on a GPU a tensor, so that a recorded CUDA graph sees it change
-        self.rate: float | Tensor = torch.tensor(lr, device=device) if self.on_gpu else lr
+        self.rate = self.knob(lr)
         self.first = torch.zeros_like(self.flat.data)  # m
         self.second = torch.zeros_like(self.flat.data)  # v
         self.count = torch.zeros((), device=device)  # t
+
+    def knob(self, value: float) -> float | Tensor:
+        """A number that may change: on a GPU a tensor, so that a recorded CUDA graph sees it change."""
+        return torch.tensor(value, device=self.flat.data.device) if self.on_gpu else value
 
     @property
     def lr(self) -> float:

@@ -46,7 +46,9 @@ RECIPES = {
         _GAME,
         env="ALE/Breakout-v5",
         agent=DQNConfig(
-            lr=constant(1e-4),
+            quantiles=50,
+            lr=constant(5e-5),
+            adam_eps=0.01 / 32,  # as Dabney et al. 2018
             batch_size=32,
             capacity=400_000,
             learning_starts=100_000,
@@ -56,7 +58,7 @@ RECIPES = {
         ),
         target=350,
         checkpoint_every=100_000,
-        about="every frame stored once: 7.2 kB a transition, where whole stacks take 28 and more",
+        about="quantiles of the return; every frame stored once: 7.2 kB a transition, where stacks take 28 and more",
     ),
     "breakout-ppo": replace(_GAME, env="ALE/Breakout-v5", target=390, about="the same agent as for pong"),
     "pixel-cartpole": Recipe(

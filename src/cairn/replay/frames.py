@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,8 +40,9 @@ class Frames:
         slack: int = 0,
         folder: Path | None = None,
     ) -> None:
-        numbers = replace(spec, obs_shape=(2,), obs_dtype="int64", stack=1)
-        self.ring = Ring(capacity, num_envs, numbers, generator=generator, gamma=gamma, n=n, slack=slack, folder=folder)
+        self.ring = Ring(
+            capacity, num_envs, _numbered(spec), generator=generator, gamma=gamma, n=n, slack=slack, folder=folder
+        )
         self.num_envs, self.stack, self.generator = num_envs, spec.stack, generator
         self.kept = self.ring.live + self.ring.live // SPARE + 2 + self.stack  # frames of each environment in use
         self.size = self.kept + 2 * slack  # a row writes two at most
@@ -51,6 +53,12 @@ class Frames:
         self.written = np.zeros(num_envs, np.int64)  # frames of each environment since the beginning
         self.real = np.zeros(num_envs, np.int64)  # frames each has shown of its episode; 0 where one begins
         self.first = 0  # the oldest row whose frames are all there
+
+    @staticmethod
+    def bytes_each(spec: Spec) -> int:
+        """Memory that a transition takes: a frame, a share of the spare ones, and its row of numbers."""
+        frame = math.prod(spec.obs_shape) // spec.stack * np.dtype(spec.obs_dtype).itemsize
+        return frame + frame // SPARE + Ring.bytes_each(_numbered(spec))
 
     def __len__(self) -> int:
         return (self.ring.rows - self.first) * self.num_envs
@@ -121,3 +129,8 @@ class Frames:
             number, valid = self.ring.arrays["obs"][newest, :, 0], self.ring.arrays["valid"][newest]
             self.written = number // self.num_envs + 1 + valid
         self._forget_overwritten()
+
+
+def _numbered(spec: Spec) -> Spec:
+    """The ring's: an observation is the number of its newest frame, and how many of its frames are real."""
+    return replace(spec, obs_shape=(2,), obs_dtype="int64", stack=1)

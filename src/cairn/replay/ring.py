@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +84,13 @@ class Ring:
 
     def __len__(self) -> int:
         return min(self.rows, self.live) * self.num_envs
+
+    @staticmethod
+    def bytes_each(spec: Spec) -> int:
+        """Memory that a transition takes, but for the last observation of its episode."""
+        obs = math.prod(spec.obs_shape) * np.dtype(spec.obs_dtype).itemsize
+        action = math.prod(spec.action_shape) * np.dtype(spec.action_dtype).itemsize
+        return obs + action + 4 + 4 + 3  # where its episode's last is, reward, three flags
 
     def add(self, obs: Array, action: Array, step: Step) -> None:
         """Store one step of every environment. `obs` is the last step's `obs`, as the loops have it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +38,10 @@ class Storage:
                 os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    free = shutil.disk_usage(path.parent).free + os.fstat(file.fileno()).st_blocks * 512
                     raise CairnError(
-                        f"the disk has no room for the replay buffer ({size / 1e9:.1f} GB at {path.parent});"
-                        " free some, or lower --agent.capacity."
+                        f"the disk has no room for the replay buffer ({size / 1e9:.1f} GB at {path.parent}, where"
+                        f" {free / 1e9:.1f} are free); free some, or lower --agent.capacity to {free / size:.0%} of it."
                     ) from error
                 raise
             mapped = mmap.mmap(file.fileno(), size)

@@ -11,6 +11,7 @@ import torch
 from cairn.agents.base import Agent, OffPolicy, OnPolicy
 from cairn.core.types import Array, Box, Rollout, Spec
 from cairn.replay.base import Replay
+from cairn.replay.prioritised import Prioritised
 from cairn.train.run import Run
 from cairn.vector.base import Vector
 
@@ -35,21 +36,30 @@ def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
 def collect(agent: OnPolicy, envs: Vector, obs: Array, run: Run) -> tuple[Rollout | None, Array]:
     """`horizon` steps of every environment; where it is 0, one whole episode of each, steps past it not valid."""
     rows: list[tuple[Array, ...]] = []
+    seen: list[torch.Tensor] = []  # observations, where the agent is
     open_ = np.ones(envs.num_envs, bool)
     while len(rows) < agent.horizon if agent.horizon else open_.any():
         if run.interrupted:
             return None, obs
-        action = explore(agent, obs, run)
+        seen.append(torch.from_numpy(obs).to(run.device))
+        action = agent.act(seen[-1], explore=True).cpu().numpy()
         step = envs.step(action)
         valid = step.valid & open_ if agent.horizon == 0 else step.valid
         if rows and not step.valid.all():
-            rows[-1][5][~step.valid] = True  # a lost step cuts the episode it belonged to
-        rows.append((obs, action, step.reward, step.next_obs, step.terminated, step.truncated, valid))
+            rows[-1][3][~step.valid] = True  # a lost step cuts the episode it belonged to
+        rows.append((action, step.reward, step.terminated, step.truncated, valid, step.next_obs))
         run.advance(step, valid)
         open_ &= ~(step.terminated | step.truncated)
         obs = step.obs
-    columns = [np.stack(column) for column in zip(*rows, strict=True)]
-    rollout = Rollout(*(torch.from_numpy(column).to(run.device) for column in columns))
+    *columns, after = zip(*rows, strict=True)
+    apart = np.stack(columns[2]) | np.stack(columns[3])
+    apart[-1] = True  # only what ends and the last row led to crosses to the device: the rest is the next row
+    block = torch.stack(seen)
+    next_obs = torch.cat([block[1:], block[-1:]])
+    kept = np.stack([after[t][n] for t, n in np.argwhere(apart)])
+    next_obs[torch.from_numpy(apart).to(run.device)] = torch.from_numpy(kept).to(run.device)
+    rest = [torch.from_numpy(np.stack(column)).to(run.device) for column in columns]
+    rollout = Rollout(block, rest[0], rest[1], next_obs, rest[2], rest[3], rest[4])
     if run.checkpoint_due():
         rollout.truncated[-1] = True  # the environments are reset after it
     return rollout, obs
@@ -69,7 +79,10 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Replay, run: Run) -> None
         while run.updates < int((run.step - cfg.learning_starts) * cfg.updates_per_step):
             batch = replay.sample(cfg.batch_size).to(run.device)
             run.updates += 1
-            run.log(agent.update(batch))
+            metrics = agent.update(batch)
+            run.log(metrics)
+            if isinstance(replay, Prioritised):
+                replay.weigh(metrics["train/td_error"])
         step = envs.recv()
         replay.add(obs, action, step)
         run.advance(step, step.valid)

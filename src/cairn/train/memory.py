@@ -1,9 +1,12 @@
-"""How the process asks for memory."""
+"""How the process asks for memory, and whether there is enough."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from pathlib import Path
+
+from cairn.core.errors import CairnError
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP = 256 * 2**20
@@ -23,3 +26,36 @@ def keep_freed_memory() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, KEEP)
     except (OSError, AttributeError):
         pass
+
+
+def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
+    """One sentence, before anything is made, where `capacity` transitions of `each` bytes do not fit into memory.
+
+    On files only those in use have to: the system gives up pages of other files for them.
+    """
+    room, whole = memory()
+    room = whole if mapped else room
+    if capacity * each <= room:
+        return
+    fits = int(0.9 * room / each)
+    fits -= fits % 10 ** max(len(str(fits)) - 2, 0)  # two figures of it say enough
+    raise CairnError(
+        f"a replay of {capacity:,} transitions takes {capacity * each / 1e9:.1f} GB"
+        f" and there are {room / 1e9:.1f} GB of memory; a capacity of {fits} fits."
+    )
+
+
+def memory() -> tuple[int, int]:
+    """Bytes that are free or can be freed, and in all; a container's own limits count. Without /proc, no limit."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return sys.maxsize, sys.maxsize
+    found = {name: 1024 * int(rest.split()[0]) for name, rest in (line.split(":", 1) for line in lines)}
+    free, whole = found["MemAvailable"], found["MemTotal"]
+    try:
+        most = int(Path("/sys/fs/cgroup/memory.max").read_text())  # "max" where there is none
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+    except (OSError, ValueError):
+        return free, whole
+    return min(free, most - used), min(whole, most)

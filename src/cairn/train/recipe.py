@@ -39,7 +39,7 @@ class Recipe:
     demos: str = ""  # its recorded episodes: a file of `cairn demos`, or a folder of Minari's
     levels: dict[str, str] = field(default_factory=dict)  # hiro: {"low": FOLDER}, a saved policy a level starts from
     seed: Natural = 0
-    device: str = "cpu"
+    device: str = "cpu"  # auto: a GPU, where there is one
     threads: Natural = 1  # torch's CPU threads; 0 is torch's own choice
     name: str = ""
     about: str = ""

@@ -13,6 +13,7 @@ import torch
 from cairn.agents import HIRO, AgentConfig, HIROConfig, Imitator, build
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
+from cairn.core.device import usable
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
 from cairn.envs.goals import goal_rule
@@ -21,6 +22,7 @@ from cairn.replay.base import Replay
 from cairn.replay.frames import Frames
 from cairn.replay.growing import Growing
 from cairn.replay.hindsight import Hindsight
+from cairn.replay.prioritised import Prioritised
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
 from cairn.train.checkpoint import load_level, load_policy
@@ -28,7 +30,7 @@ from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.hierarchy import hierarchy
 from cairn.train.imitation import Source, gathered, imitate, prepare
 from cairn.train.loops import off_policy, on_policy
-from cairn.train.memory import keep_freed_memory
+from cairn.train.memory import keep_freed_memory, must_fit
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run, read_recipe
 from cairn.vector.base import Vector
@@ -62,7 +64,7 @@ def train(
 
     `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
     """
-    validated(recipe)
+    recipe = replace(validated(recipe), device=usable(recipe.device))
     _check_replay(recipe)
     expert = _expert(recipe, expert)
     recipe = replace(recipe, agent=_fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
@@ -118,6 +120,10 @@ def _check_replay(recipe: Recipe) -> None:
             raise CairnError("with hiro each level has its own: use agent.low_hindsight and agent.high_hindsight.")
         if not hasattr(recipe.agent, "capacity"):
             raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
+    cfg: Any = recipe.agent
+    uneven = [c for c in (cfg, getattr(cfg, "high", None), getattr(cfg, "low", None)) if getattr(c, "priority", 0.0)]
+    if uneven and (isinstance(cfg, HIROConfig) or recipe.hindsight != "off"):
+        raise CairnError("hindsight and hierarchies draw evenly; leave priority at 0.")
     if recipe.levels and not isinstance(recipe.agent, HIROConfig):
         raise CairnError("levels are loaded into hiro only; this agent has none.")
 
@@ -206,6 +212,7 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
     common: Any = {"generator": generator, "slack": slack, "folder": folder}
 
     def ring(capacity: int, gamma: float, n: int) -> Ring:
+        must_fit(capacity, Ring.bytes_each(envs.spec), mapped=folder is not None)
         return Ring(capacity, recipe.envs, envs.spec, gamma=gamma, n=n, **common)
 
     relabels = recipe.hindsight != "off" or getattr(cfg, "high_hindsight", 0.0) > 0
@@ -224,10 +231,15 @@ def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> 
         )
     if not hasattr(cfg, "capacity"):
         return None
+    steps: Ring | Frames
     if envs.spec.stack > 1:  # every frame stored once
-        return Frames(cfg.capacity, recipe.envs, envs.spec, gamma=cfg.gamma, n=cfg.n_step, **common)
-    steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
-    if recipe.hindsight == "off" or rule is None:
+        must_fit(cfg.capacity, Frames.bytes_each(envs.spec), mapped=folder is not None)
+        steps = Frames(cfg.capacity, recipe.envs, envs.spec, gamma=cfg.gamma, n=cfg.n_step, **common)
+    else:
+        steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
+    if getattr(cfg, "priority", 0.0) > 0:
+        return Prioritised(steps, alpha=cfg.priority, folder=folder)
+    if recipe.hindsight == "off" or rule is None or isinstance(steps, Frames):
         return steps
     assert envs.spec.goal is not None  # as the rule's finder has seen
     return Hindsight(steps, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)

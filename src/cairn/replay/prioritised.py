@@ -1,0 +1,107 @@
+"""Prioritised replay (Schaul et al. 2016): what was predicted badly is drawn more often, over a ring or over frames."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from cairn.core.errors import CairnError
+from cairn.core.types import Array, Step, Weighed
+from cairn.replay.frames import Frames
+from cairn.replay.ring import Ring
+from cairn.replay.storage import Storage
+from cairn.replay.tree import SumTree
+
+LEAST = 1e-6  # ε: no transition is never drawn again
+COPIES = 3  # of the priorities on disk: two checkpoints stand while a third is written
+
+
+class Prioritised:
+    """P(i) = pᵢ / Σp with pᵢ = (|δᵢ| + ε)^α; a new transition has the highest priority so far.
+
+    A batch's range is drawn in equal parts, one from each, as the paper does. Its errors come back by `weigh` and are
+    read when the next batch is drawn, so that nobody waits for a device before.
+
+    Priorities of stored transitions change, unlike all else in a replay: every checkpoint has a copy of its own.
+    """
+
+    def __init__(self, replay: Ring | Frames, *, alpha: float, folder: Path | None = None) -> None:
+        self.replay, self.alpha = replay, alpha
+        self.ring = replay.ring if isinstance(replay, Frames) else replay
+        self.tree = SumTree(self.ring.total)
+        self.peak = 1.0
+        self.first = 0  # the oldest row that has a priority
+        self.drawn: Array = np.zeros(0, np.int64)  # cells of the last batch
+        self.errors: Tensor | None = None  # of it, where they were told and not yet read
+        self.saves = 0
+        self.storage = Storage({"priorities": ((COPIES, 1 + self.ring.total), "float64")}, folder)
+
+    @property
+    def generator(self) -> Generator:
+        return self.ring.generator
+
+    def __len__(self) -> int:
+        return len(self.replay)
+
+    def add(self, obs: Array, action: Array, step: Step) -> None:
+        self.replay.add(obs, action, step)
+        self._set_row(self.ring.rows - 1, self.peak * step.valid)
+        while self.first < self.replay.first:  # what is not to be drawn any more
+            self._set_row(self.first, 0.0)
+            self.first += 1
+
+    def _set_row(self, row: int, priority: Array | float) -> None:
+        count = self.ring.num_envs
+        self.tree.set((row * count + np.arange(count)) % self.ring.total, priority)
+
+    def sample(self, batch: int) -> Weighed:
+        """Transitions by their priority, with 1/(N P(i)): how much rarer each was to be drawn than evenly."""
+        self._read_errors()
+        total = self.tree.total
+        if total == 0.0:
+            raise CairnError("the replay holds no valid transition; its environments keep failing.")
+        part = torch.rand(batch, generator=self.generator, dtype=torch.float64).numpy() + np.arange(batch)
+        at = self.tree.find(part / batch * total)
+        newest = self.ring.rows * self.ring.num_envs - 1
+        self.drawn = newest - (newest - at) % self.ring.total  # counted from the beginning of the run
+        weight = total / (len(self) * self.tree.leaves[at])
+        return Weighed(**self.replay.gather(self.drawn).__dict__, weight=torch.from_numpy(weight.astype(np.float32)))
+
+    def weigh(self, errors: Tensor) -> None:
+        """|δ| [B] of the last batch."""
+        self.errors = errors
+
+    def _read_errors(self) -> None:
+        if self.errors is None:
+            return
+        priority = (self.errors.cpu().numpy().astype(np.float64) + LEAST) ** self.alpha
+        self.errors = None
+        there = self.drawn >= self.first * self.ring.num_envs  # some may have been overwritten since
+        self.tree.set(self.drawn[there] % self.ring.total, priority[there])
+        self.peak = max(self.peak, float(priority.max()))
+
+    def cut(self) -> None:
+        self.replay.cut()
+
+    def save(self) -> dict[str, int]:
+        self._read_errors()
+        copy = self.storage.arrays["priorities"][self.saves % COPIES]
+        copy[0], copy[1:] = self.peak, self.tree.leaves
+        self.storage.sync()
+        self.saves += 1
+        return {**self.replay.save(), "saves": self.saves, "priorities": zlib.crc32(copy.tobytes())}
+
+    def load(self, saved: dict[str, int]) -> None:
+        self.replay.load(saved)
+        self.storage.must_be_found()
+        self.saves = saved["saves"]
+        copy = self.storage.arrays["priorities"][(self.saves - 1) % COPIES]
+        if zlib.crc32(copy.tobytes()) != saved["priorities"]:
+            raise CairnError("the priorities of this checkpoint are not on the disk any more.")
+        self.peak, self.errors = float(copy[0]), None
+        self.tree.set(np.arange(self.ring.total), copy[1:])
+        self.first = self.replay.first
