@@ -121,6 +121,18 @@ def test_the_mistaken_log_std_does_not_move():
 
 
 @pytest.mark.parametrize("learner", [SMALL, PPOConfig(hidden=(8,))])
+@pytest.mark.parametrize("spec", [FEW, REAL])
+def test_a_learner_can_begin_as_a_clone(learner, spec):
+    """It takes the expert's actions, and keeps the σ it has to try others with."""
+    wanted = OBS.argmax(1) if spec is FEW else OBS[:, :2].clamp(-0.9, 0.9)
+    agent = AggreVaTeD(AggreVaTeDConfig(learner, clone=300, clone_lr=1e-2, clone_batch=64), spec)
+    before = agent.net.log_std.tolist()
+    agent.clone(OBS, wanted)
+    apart = (agent.act(OBS, explore=False) - wanted).abs().float()
+    assert apart.mean() < 0.1 and agent.net.log_std.tolist() == before
+
+
+@pytest.mark.parametrize("learner", [SMALL, PPOConfig(hidden=(8,))])
 def test_every_update_of_an_iteration_draws_its_own_actions(learner):
     agent = AggreVaTeD(AggreVaTeDConfig(learner, updates=5, batch_size=16), REAL)
     asked = []

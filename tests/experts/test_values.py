@@ -46,6 +46,17 @@ def test_sac_is_judged_by_the_lesser_critic_at_its_mode():
     assert torch.equal(critics.q(OBS, torch.full((5, 2), 9.0)), critics.q(OBS, torch.ones(5, 2)))  # as it is taken
 
 
+def test_critics_are_not_believed_far_from_what_the_expert_does():
+    agent, action = SAC(SACConfig(hidden=(8,)), REAL), torch.full((5, 2), 0.3)
+    plain, near = Critics(agent), Critics(agent, near=2.0)
+    apart = (action - agent.act(OBS, explore=False)).square().sum(1)
+    assert torch.allclose(near.q(OBS, action), plain.q(OBS, action) - 2 * apart)
+    assert torch.equal(near.v(OBS), plain.v(OBS))
+    few, choice = DQN(DQNConfig(hidden=(8,)), FEW), torch.zeros(5, dtype=torch.int64)
+    other = (choice != few.act(OBS, explore=False)).float()
+    assert torch.equal(Critics(few, near=2.0).q(OBS, choice), Critics(few).q(OBS, choice) - 2 * other)
+
+
 def test_many_critics_count_by_their_mean():
     agent = SAC(SACConfig(hidden=(8,), ensemble=5), REAL)
     action = torch.zeros(5, 2)

@@ -8,6 +8,7 @@ import torch
 
 from cairn.agents import (
     AggreVaTeConfig,
+    AggreVaTeD,
     AggreVaTeDConfig,
     BCConfig,
     DAggerConfig,
@@ -23,7 +24,7 @@ from cairn.envs.make import Task
 from cairn.experts.demos import record, write
 from cairn.experts.expert import Expert
 from cairn.train import imitation
-from cairn.train.checkpoint import save_policy
+from cairn.train.checkpoint import load_policy, save_policy
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run
 from cairn.train.trainer import train
@@ -85,9 +86,16 @@ def test_hits_the_target(agent, steps):
     assert train(recipe("toy/Aim-v0", agent, steps, envs=16), expert=hit).score.mean > -0.3
 
 
-def test_goals_are_seen_by_learner_and_expert():
-    agent = DAggerConfig(replace(CLONE, relative_goals=True))
-    assert train(recipe("goaltoy/Line-v0", agent, 600), expert=goalward).score.success == 1.0
+@pytest.mark.parametrize(
+    ("agent", "steps"),
+    [
+        (DAggerConfig(replace(CLONE, relative_goals=True)), 600),
+        (AggreVaTeDConfig(CLIPPED, values="rollouts", judged=50), 8000),
+    ],
+    ids=["DAgger", "AggreVaTeD"],
+)
+def test_goals_are_seen_by_learner_and_expert(agent, steps):
+    assert train(recipe("goaltoy/Line-v0", agent, steps), expert=goalward).score.success == 1.0
 
 
 @pytest.mark.parametrize("gradient", ["plain", "natural"])
@@ -173,9 +181,25 @@ def test_dagger_keeps_everything_and_aggrevated_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(imitation, "learn", noting)
     outcome = train(recipe("toy/Corridor-v0", DAggerConfig(CLONE), 300), tmp_path, expert=right)
     assert kept == sorted(kept) and kept[-1] == outcome.step == int(outcome.agent.counts[1])
+    assert load_policy(tmp_path).about["queries"] == outcome.step
     assert {p.name for p in (tmp_path / "replay").iterdir()} == {"obs.bin", "action.bin"}
     train(recipe("toy/Corridor-v0", AggreVaTeDConfig(PLAIN, values="fitted"), 600), tmp_path / "none", expert=right)
     assert not (tmp_path / "none" / "replay").exists()
+
+
+def test_only_the_experts_first_trajectories_are_cloned(monkeypatch):
+    """Where half of them are the learner's, it is shown the other half, once."""
+    shown = []
+
+    def noting(self, obs, action):
+        shown.append(action)
+
+    monkeypatch.setattr(AggreVaTeD, "clone", noting)
+    agent = AggreVaTeDConfig(PLAIN, values="fitted", clone=10, alpha_start=0.5)
+    train(recipe("toy/Corridor-v0", agent, 1000, envs=16), expert=right)
+    assert len(shown) == 1 and (shown[0] == 1).all() and 0 < len(shown[0]) < 16 * 5
+    train(recipe("toy/Corridor-v0", replace(agent, clone=0), 1000, envs=16), expert=right)
+    assert len(shown) == 1
 
 
 def test_steps_that_values_cost_are_counted():

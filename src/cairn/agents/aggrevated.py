@@ -10,6 +10,10 @@ an older state distribution is not that of the policy to be improved.
 Where any action can be judged, a learner is updated many times an iteration, each time with actions drawn afresh from
 the policy as it is by then: that costs no step of the environment.
 
+A learner may begin as a clone: the first trajectories are the expert's (α₀ = 1), and what it did there is learned
+before anything is judged. A* is of one action after which the expert goes on, so a learner far from the expert can have
+A* ≈ 0 in all of the expert's states and yet fall: from nothing it must first find that out in states of its own.
+
 The natural gradient solves (F + εI)x = g by conjugate gradients, F the Fisher information of the policy at the states
 met, and moves √(2δ/xᵀFx) along x: δ is the KL divergence of one step.
 """
@@ -26,7 +30,7 @@ from torch import Tensor
 from cairn.agents.base import Metrics
 from cairn.agents.ppo import PPO, PPOConfig
 from cairn.agents.reinforce import Reinforce, ReinforceConfig
-from cairn.core.checks import Count, Positive, Unit, validated
+from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import policy_gradient
 from cairn.core.schedules import Mixing, mixing
@@ -44,11 +48,15 @@ class AggreVaTeDConfig:
     gradient: Literal["plain", "natural"] = "plain"  # natural: of reinforce
     updates: Count = 1  # of the learner an iteration; above one, values must judge any action
     batch_size: Count = 1024  # states of each, where there are more than one
+    clone: Natural = 0  # gradient steps at the outset towards the expert's own actions, on its first trajectories
+    clone_lr: Positive = 1e-3  # of those, falling to zero
+    clone_batch: Count = 256  # states of each
     max_kl: Positive = 0.01  # δ of a natural step
     damping: Positive = 0.1  # ε added to the Fisher information
     cg_steps: Count = 10  # conjugate gradient iterations
     values: Literal["critics", "fitted", "rollouts"] = "critics"  # where Q* comes from: the expert's own critics; V*
     # fitted to its returns, and the step that was taken; or its playing on from the state
+    near: NonNegative = 0.0  # what critics' Q* loses by the squared distance of an action from the expert's own
     judged: Count = 128  # states an iteration that are judged by playing on
     fit_episodes: Count = 20  # of the expert, that V* is fitted to where no demonstrations are given
     gamma: Unit = 0.99  # γ of values fitted or played
@@ -98,6 +106,19 @@ class AggreVaTeD:
 
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         return self.learner.act(obs, explore=explore)
+
+    def clone(self, obs: Tensor, action: Tensor) -> None:
+        """Steps towards the expert's actions in its B states: log π(a*|s), with σ as it stands."""
+        net, opt = self.net, self.learner.opt
+        if net.normalizer is not None:
+            net.normalizer.update(obs)
+        for i in range(self.cfg.clone):
+            some = torch.randint(len(obs), (self.cfg.clone_batch,), generator=self.generator, device=obs.device)
+            policy = net.policy(net.normalise(obs[some]))
+            if isinstance(policy, Gaussian):
+                policy = replace(policy, log_std=policy.log_std.detach())
+            opt.lr = self.cfg.clone_lr * (1 - i / self.cfg.clone)
+            opt.step(-policy.log_prob(action[some]).mean())
 
     def signal(self, q: Tensor, v: Tensor) -> Tensor:
         """A* = Q* - V* [B]; with the mistake (Q* - min)/(max - min), which praises every action."""

@@ -71,9 +71,12 @@ class Critics:
 
     V*(s) is Q* of the action the expert would take: A* is zero exactly where the learner does the same. For SAC that is
     the mode's, not E[Q - α log π]: it is the expert without its noise that is to be equalled, and nothing is drawn.
+
+    Critics have learned of what the expert tried, and little of actions far from its own. With `near` they are not
+    believed there: Q*(s, a) - near ‖a - π*(s)‖², or less by `near` where a discrete action is another.
     """
 
-    def __init__(self, agent: Agent | None, name: str = "the expert") -> None:
+    def __init__(self, agent: Agent | None, name: str = "the expert", *, near: float = 0.0) -> None:
         known = isinstance(agent, (SAC, TD3, DQN))
         if isinstance(agent, Imported):
             judges = agent.cfg.algorithm in ("sac", "td3", "ddpg") and len(agent.critics) > 0
@@ -83,10 +86,21 @@ class Critics:
                 f"{name} has no critic that judges actions, as a sac, td3 or dqn has; set agent.values to rollouts."
             )
         self.agent: Any = agent
+        self.near = near
 
     @torch.no_grad()
     def q(self, obs: Tensor, action: Tensor) -> Tensor:
-        """Q*(s, a) [B]; an action beyond its bounds counts as the environment takes it, clipped."""
+        """Q*(s, a) [B], less what its distance from the expert's own action costs."""
+        said = self.said(obs, action)
+        if self.near == 0:
+            return said
+        own: Tensor = self.agent.act(obs, explore=False)
+        apart = (action != own).float() if action.ndim == 1 else (action - own).square().sum(-1)
+        return said - self.near * apart
+
+    @torch.no_grad()
+    def said(self, obs: Tensor, action: Tensor) -> Tensor:
+        """What the critics say [B]; an action beyond its bounds counts as the environment takes it, clipped."""
         agent = self.agent
         if not isinstance(agent.spec.action, Discrete) and agent.spec.action.bounded:
             action = action.clamp(-1, 1)
@@ -102,7 +116,7 @@ class Critics:
     @torch.no_grad()
     def v(self, obs: Tensor) -> Tensor:
         """V*(s) = Q*(s, π*(s)) [B]."""
-        return self.q(obs, self.agent.act(obs, explore=False))
+        return self.said(obs, self.agent.act(obs, explore=False))
 
     def judge(self, played: Played) -> Verdict:
         valid = played.valid

@@ -63,6 +63,8 @@ def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
         "train_seconds": saved.about.get("seconds"),
         "version": __version__,
     }
+    if "queries" in saved.about:
+        body["expert_queries"] = saved.about["queries"]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-s{saved.about['seed']}.json"
     path.write_text(json.dumps(body, indent=2) + "\n")

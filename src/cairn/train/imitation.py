@@ -72,7 +72,7 @@ def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:
     expert = Expert(source, envs.spec, name=recipe.expert or "the expert", device=recipe.device)
     kind = getattr(cfg, "values", "none")
     if kind == "critics":
-        return Lesson(expert, demos, Critics(expert.agent, expert.name))
+        return Lesson(expert, demos, Critics(expert.agent, expert.name, near=getattr(cfg, "near", 0.0)))
     if kind == "rollouts":
         return Lesson(expert, demos, Rollouts(recipe.task, expert, gamma=cfg.gamma, count=cfg.judged))
     if kind == "none":
@@ -167,13 +167,16 @@ def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, 
         if found is None:
             break
         played = found[0]
+        shown = played.valid & played.by_expert
+        if agent.cfg.clone and agent.counts[0] == 0 and shown.any():
+            agent.clone(played.obs[shown], played.taken[shown])
         verdict = values.judge(played)
         known, run.step = verdict.known, run.step + verdict.steps
         agent.counts += torch.tensor([1, int(known.sum())])
         if known.any():
             judge = values.q if isinstance(values, Critics) else None
             run.log(agent.update(played.obs[known], played.drawn[known], verdict.q[known], verdict.v[known], judge))
-        run.log(figures(agent))
+        tell(agent, run)
         run.house_keeping(agent, envs.restarts)
 
 
@@ -182,12 +185,13 @@ def learn(agent: Any, data: Growing, due: int, batch_size: int, run: Run) -> Non
     while run.updates < due and not run.interrupted:
         run.updates += 1
         run.log(agent.update(*data.sample(batch_size, run.device)))
-    run.log(figures(agent))
+    tell(agent, run)
 
 
-def figures(agent: Any) -> dict[str, torch.Tensor]:
-    """How far the learner is let go, and how often the expert was asked."""
-    return {"imitation/alpha": torch.tensor(agent.alpha), "imitation/queries": agent.counts[1].float()}
+def tell(agent: Any, run: Run) -> None:
+    """How far the learner is let go, and how often the expert was asked: for its action, or for a judgement."""
+    run.log({"imitation/alpha": torch.tensor(agent.alpha), "imitation/queries": agent.counts[1].float()})
+    run.notes["queries"] = int(agent.counts[1])
 
 
 def roll_in(

@@ -54,6 +54,7 @@ class Run:
         self.interrupted: str | None = None
         self.asked_at = 0.0
         self.solved = False
+        self.notes: dict[str, Any] = {}  # what else a saved policy tells of how it came about
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
         self.logs: Logs | None = None
@@ -251,7 +252,7 @@ class Run:
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"recipe": self.recipe.name, "seed": self.recipe.seed, "step": self.step}
-        about["seconds"] = round(self.seconds, 1)
+        about |= {"seconds": round(self.seconds, 1), **self.notes}
         if self.score is not None:
             about |= {"mean": self.score.mean, "success": self.score.success, "episodes": self.score.episodes}
         return about
