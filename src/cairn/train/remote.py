@@ -1,0 +1,390 @@
+"""Training with samplers elsewhere: each has environments and a copy of the agent, and sends what it played in chunks.
+
+A sampler is an actor of Ray's, on this machine or on any of a cluster. The learner stores the chunks as if it had
+played them, in the same replay and with the same agents. Off-policy, the samplers play the next chunk while the learner
+learns: their copies are older by what it learned meanwhile, one chunk at most, and the log says by how much.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from cairn.agents import HIRO, AgentConfig, build
+from cairn.agents.base import Agent, OnPolicy
+from cairn.core.errors import EnvError
+from cairn.core.seeding import derive, derive_many
+from cairn.core.types import Array, Episode, Rollout, Spec, Step
+from cairn.nets.state import pack, unpack
+from cairn.replay.base import Replay
+from cairn.replay.segments import Segments
+from cairn.train.hierarchy import Subgoals, ended
+from cairn.train.hierarchy import learn as learn_levels
+from cairn.train.loops import learn, uniform
+from cairn.train.run import Run
+from cairn.vector.base import EnvMaker
+from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW
+from cairn.vector.make import make_vector
+from cairn.vector.ray import connect
+
+CHUNK = 256  # steps of all environments in one chunk, roughly
+
+
+@dataclass(frozen=True)
+class Order:
+    """What samplers are to play next, and how."""
+
+    rows: int  # steps of each environment; 0: one whole episode of each
+    progress: float = 0.0  # of the run
+    random: bool = False  # act at random
+    roam: bool = False  # a hierarchy's subgoals at random
+    seeds: tuple[int, ...] = ()  # reset with these first; () goes on
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """T steps of K environments. obs [T + 1, K, ...] has what each saw, and saw last; the rest is [T, K, ...].
+
+    `after` holds the successor of each step that ended an episode, in the order of `ends`; the others' is the next obs.
+    target: what a hierarchy made for; episodes: (row, episode) of those that ended
+    """
+
+    obs: Array
+    action: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    valid: Array
+    after: Array
+    target: Array
+    episodes: tuple[tuple[int, Episode], ...] = ()
+
+    @property
+    def ends(self) -> Array:
+        out: Array = self.terminated | self.truncated
+        return out
+
+    def next_obs(self) -> Array:
+        out = self.obs[1:].copy()
+        out[self.ends] = self.after
+        return out
+
+    def steps(self) -> list[Step]:
+        """As the loops have them."""
+        next_obs, told = self.next_obs(), [[] for _ in self.reward]  # type: ignore[var-annotated]
+        for row, episode in self.episodes:
+            told[row].append(episode)
+        return [
+            Step(
+                self.obs[t + 1],
+                next_obs[t],
+                self.reward[t],
+                self.terminated[t],
+                self.truncated[t],
+                self.valid[t],
+                tuple(told[t]),
+            )
+            for t in range(len(self.reward))
+        ]
+
+
+def joined(parts: Sequence[Chunk], rows: int) -> Chunk:
+    """Side by side, the shorter ones filled up with rows that are no steps."""
+    parts = [_filled(part, rows) for part in parts]
+    first = np.cumsum([0, *(part.reward.shape[1] for part in parts)])
+    episodes = tuple(
+        (row, replace(episode, env=episode.env + int(start)))
+        for part, start in zip(parts, first, strict=False)
+        for row, episode in part.episodes
+    )
+    columns = {
+        f.name: np.concatenate([getattr(part, f.name) for part in parts], 1)
+        for f in fields(Chunk)
+        if f.name not in ("after", "episodes")
+    }
+    # `after` goes by rows first: lay each part's out, then read all of them in one go
+    next_obs = np.concatenate([part.next_obs() for part in parts], 1)
+    ends = columns["terminated"] | columns["truncated"]
+    return Chunk(**columns, after=next_obs[ends], episodes=episodes)
+
+
+def _filled(part: Chunk, rows: int) -> Chunk:
+    short = rows - len(part.reward)
+    if short == 0:
+        return part
+
+    def more(column: Array) -> Array:
+        return np.concatenate([column, np.zeros((short, *column.shape[1:]), column.dtype)])
+
+    return Chunk(
+        np.concatenate([part.obs, np.repeat(part.obs[-1:], short, 0)]),
+        more(part.action),
+        more(part.reward),
+        more(part.terminated),
+        more(part.truncated),
+        more(part.valid),
+        part.after,
+        more(part.target),
+        part.episodes,
+    )
+
+
+class Sampler:
+    """A sampler's side: its environments and its copy of the agent."""
+
+    def __init__(self, makers: EnvMaker, count: int, cfg: AgentConfig, spec: Spec, seed: int) -> None:
+        torch.set_num_threads(1)
+        self.envs = make_vector(makers, count, backend="sync", timeout=0)
+        self.agent: Any = build(cfg, spec, seed=seed, device="cpu")
+        self.memory = self.agent.memory(count) if isinstance(self.agent, HIRO) else None
+        self.generator = torch.Generator().manual_seed(seed)
+        self.obs: Array = np.zeros(0)
+
+    def play(self, weights: dict[str, Array], order: Order) -> Chunk | tuple[int, str]:
+        """The chunk, or which environment failed and how."""
+        try:
+            return self._play(weights, order)
+        except EnvError as error:
+            return error.index, error.what
+
+    def _play(self, weights: dict[str, Array], order: Order) -> Chunk:
+        agent, envs, spec = self.agent, self.envs, self.agent.spec
+        unpack(agent.policy_parts, {name: torch.from_numpy(value.copy()) for name, value in weights.items()})
+        agent.progress = order.progress
+        count = envs.num_envs
+        if order.seeds:
+            self.obs = envs.reset(order.seeds)
+            if self.memory is not None:
+                self.memory.forget(np.ones(count, bool))
+        seen, after, episodes = [self.obs], [], []
+        rows: list[tuple[Array, ...]] = []
+        open_ = np.ones(count, bool)
+        while len(rows) < order.rows if order.rows else open_.any():
+            obs = torch.from_numpy(self.obs)
+            extra = {} if self.memory is None else {"memory": self.memory, "roam": order.roam}
+            action = agent.act(obs, explore=True, **extra).numpy()
+            if order.random:
+                action = uniform(spec, count, self.generator)
+            target = np.zeros((count, 0), np.float32) if self.memory is None else self.memory.target.numpy().copy()
+            step = envs.step(action)
+            if self.memory is not None:
+                self.memory.forget(ended(step))
+            valid = step.valid & open_ if order.rows == 0 else step.valid
+            episodes += [(len(rows), episode) for episode in step.episodes if valid[episode.env]]
+            rows.append((action, step.reward, step.terminated & valid, step.truncated & valid, valid, target))
+            over = rows[-1][2] | rows[-1][3]
+            after.append(step.next_obs[over])
+            open_ &= ~(step.terminated | step.truncated)
+            self.obs = step.obs
+            seen.append(self.obs)
+        action, reward, terminated, truncated, valid, target = (np.stack(c) for c in zip(*rows, strict=True))
+        return Chunk(
+            np.stack(seen),
+            action,
+            reward,
+            terminated,
+            truncated,
+            valid,
+            np.concatenate(after),
+            target,
+            tuple(episodes),
+        )
+
+
+class Company:
+    """The samplers, as the learner knows them. One that is lost is replaced, and the chunk it owed counted as dropped.
+
+    Steps asked for are used or dropped, or under way.
+    """
+
+    def __init__(
+        self,
+        task: EnvMaker,
+        num_envs: int,
+        cfg: AgentConfig,
+        *,
+        workers: int,
+        seed: int,
+        timeout: float,
+        address: str = "",
+    ) -> None:
+        probe = make_vector(task, 1, backend="sync")
+        self.spec = probe.spec
+        probe.close()
+        self.task, self.cfg, self.seed = task, cfg, seed
+        self.num_envs, self.timeout, self.restarts = num_envs, timeout, 0
+        count = min(workers or os.cpu_count() or 1, num_envs)
+        edges = np.linspace(0, num_envs, count + 1).round().astype(int).tolist()
+        self.spans = list(pairwise(edges))
+        self.failures = [0] * count  # of each sampler, since its last chunk
+        self.new = [True] * count  # those that have never been reset
+        self.ray = connect(count, address)
+        self.kind = self.ray.remote(num_cpus=1, max_restarts=0)(Sampler)
+        self.actors = [self._hired(i) for i in range(count)]
+        self.pending: list[Any] = []
+        self.order = Order(0)
+        self.axes = 0  # of a hierarchy's subgoals
+        self.version, self.weights = -1, None  # after how many updates, and where they lie
+        self.asked = self.used = self.dropped = 0  # steps
+
+    @property
+    def books(self) -> dict[str, torch.Tensor]:
+        told = {"asked": self.asked, "used": self.used, "dropped": self.dropped}
+        return {f"ray/steps_{name}": torch.tensor(float(value)) for name, value in told.items()}
+
+    def ask(self, agent: Agent, updates: int, order: Order) -> None:
+        """Have every sampler play on, with the agent as it is after so many updates."""
+        if self.version != updates:
+            tensors = {name: value.numpy() for name, value in pack(agent.policy_parts).items()}
+            self.version, self.weights = updates, self.ray.put(tensors)
+        self.axes = agent.dim if isinstance(agent, HIRO) else 0
+        self.order = order
+        self.asked += order.rows * self.num_envs
+        self.pending = [self._ordered(i) for i in range(len(self.actors))]
+
+    def answer(self) -> Chunk:
+        """What was asked for. A sampler that was lost gives rows that are no steps."""
+        parts = [self._part(i) for i in range(len(self.actors))]
+        rows = self.order.rows or max(len(part.reward) for part in parts)
+        whole = joined(parts, rows)
+        used = int(whole.valid.sum())
+        self.used += used
+        if self.order.rows == 0:
+            self.asked += used  # how long an episode is, nobody knew
+        else:
+            self.dropped += whole.valid.size - used
+        self.pending = []
+        return whole
+
+    def dismiss(self) -> None:
+        """What is under way is no longer wanted."""
+        self.dropped += self.order.rows * self.num_envs if self.pending else 0
+        self.pending = []
+
+    def _hired(self, index: int) -> Any:
+        start, stop = self.spans[index]
+        seed = derive(self.seed, "sampler", index, self.restarts)
+        return self.kind.remote(self.task, stop - start, self.cfg, self.spec, seed)
+
+    def _ordered(self, index: int) -> Any:
+        start, stop = self.spans[index]
+        seeds = self.order.seeds[start:stop]
+        if self.new[index] and not seeds:
+            seeds = tuple(derive_many(self.seed, stop - start, "restart", self.restarts, start))
+        self.new[index] = False
+        return self.actors[index].play.remote(self.weights, replace(self.order, seeds=seeds))
+
+    def _part(self, index: int) -> Chunk:
+        start, stop = self.spans[index]
+        try:
+            found = self.ray.get(self.pending[index], timeout=self.timeout or None)
+            if isinstance(found, Chunk):
+                self.failures[index] = 0
+                return found
+            fault = EnvError(start + found[0], found[1])
+        except self.ray.exceptions.GetTimeoutError:
+            fault = EnvError(start, f"did not answer within {self.timeout:g} s")
+        except self.ray.exceptions.RayActorError:
+            fault = EnvError(start, "lost its sampler")
+        self._replace(index, fault)
+        if self.order.rows:
+            return self._nothing(stop - start)
+        self.pending[index] = self._ordered(index)  # whole episodes are not left out: they are played again
+        return self._part(index)
+
+    def _replace(self, index: int, fault: EnvError) -> None:
+        self.restarts += 1
+        self.failures[index] += 1
+        if self.failures[index] > MAX_RESTARTS_IN_A_ROW:
+            raise EnvError(fault.index, f"{fault.what} (its sampler was replaced {MAX_RESTARTS_IN_A_ROW} times)")
+        self.ray.kill(self.actors[index])
+        self.actors[index], self.new[index] = self._hired(index), True
+
+    def _nothing(self, count: int) -> Chunk:
+        rows, spec = self.order.rows, self.spec
+        obs = np.zeros((rows + 1, count, *spec.obs_shape), spec.obs_dtype)
+        action = np.zeros((rows, count, *spec.action_shape), spec.action_dtype)
+        none = np.zeros((rows, count), bool)
+        target = np.zeros((rows, count, self.axes), np.float32)
+        return Chunk(obs, action, np.zeros((rows, count), np.float32), none, none, none, obs[0, :0], target)
+
+    def close(self) -> None:
+        for actor in self.actors:
+            self.ray.kill(actor)
+
+
+# -- the loops
+
+
+def loop(agent: Any, company: Company, replay: Replay | Segments | None, run: Run) -> None:
+    on_policy(agent, company, run) if replay is None else off_policy(agent, company, replay, run)
+
+
+def on_policy(agent: OnPolicy, company: Company, run: Run) -> None:
+    """As `loops.on_policy`: nobody plays while the learner learns, for what they would play were of an old policy."""
+    seeds = tuple(run.env_seeds())
+    while run.going():
+        company.ask(agent, run.step, Order(agent.horizon, run.progress, seeds=seeds))
+        chunk, seeds = company.answer(), ()
+        for step in chunk.steps():
+            run.advance(step, step.valid)
+        agent.progress = run.progress
+        found = rollout(chunk, run.device)
+        if run.checkpoint_due():
+            found.truncated[-1] = True  # the environments are reset after it
+        if chunk.valid.any():
+            run.log(agent.update(found))
+        run.log(company.books)
+        if run.house_keeping(agent, company.restarts) or agent.horizon == 0:
+            seeds = tuple(run.env_seeds())
+
+
+def rollout(chunk: Chunk, device: str) -> Rollout:
+    columns = (
+        chunk.obs[:-1],
+        chunk.action,
+        chunk.reward,
+        chunk.next_obs(),
+        chunk.terminated,
+        chunk.truncated,
+        chunk.valid,
+    )
+    return Rollout(*(torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns))
+
+
+def off_policy(agent: Any, company: Company, replay: Replay | Segments, run: Run) -> None:
+    """As `loops.off_policy` and `hierarchy`: the next chunk is played while the learner learns from those before."""
+    levels = isinstance(replay, Segments)
+    cfg = agent.cfg.low if levels else agent.cfg
+    rows = max(CHUNK // company.num_envs, 1)
+    subgoals = Subgoals(agent.cfg.near) if levels else None
+
+    def order(seeds: tuple[int, ...] = ()) -> Order:
+        random = run.step < cfg.learning_starts and not (levels and agent.cfg.freeze == "low")
+        roam = levels and run.step < agent.cfg.high.learning_starts and agent.cfg.freeze != "high"
+        return Order(rows, run.progress, random, roam, seeds)
+
+    company.ask(agent, run.updates, order(tuple(run.env_seeds())))
+    while run.going():
+        agent.progress = run.progress
+        chunk = company.answer()
+        run.log({**company.books, "ray/staleness": torch.tensor(float(run.updates - company.version))})
+        for obs, action, target, step in zip(chunk.obs, chunk.action, chunk.target, chunk.steps(), strict=False):
+            if isinstance(replay, Segments):
+                closed = replay.add(obs, action, step, target)
+                assert subgoals is not None
+                subgoals.note(step.next_obs[closed][:, agent.positions], target[closed])
+                run.log(subgoals.figures)
+            else:
+                replay.add(obs, action, step)
+            run.advance(step, step.valid)
+        fresh = run.house_keeping(agent, company.restarts, replay)
+        company.ask(agent, run.updates, order(tuple(run.env_seeds()) if fresh else ()))
+        learn_levels(agent, replay, run) if isinstance(replay, Segments) else learn(agent, replay, run)
+    company.dismiss()
