@@ -76,19 +76,25 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Replay, run: Run) -> None
         else:
             action = explore(agent, obs, run)
         envs.send(action)
-        while run.updates < int((run.step - cfg.learning_starts) * cfg.updates_per_step):
-            batch = replay.sample(cfg.batch_size).to(run.device)
-            run.updates += 1
-            metrics = agent.update(batch)
-            run.log(metrics)
-            if isinstance(replay, Prioritised):
-                replay.weigh(metrics["train/td_error"])
+        learn(agent, replay, run)
         step = envs.recv()
         replay.add(obs, action, step)
         run.advance(step, step.valid)
         obs = step.obs
         if run.house_keeping(agent, envs.restarts, replay):
             obs = envs.reset(run.env_seeds())
+
+
+def learn(agent: OffPolicy, replay: Replay, run: Run) -> None:
+    """As many updates as the steps taken allow."""
+    cfg = agent.cfg
+    while run.updates < int((run.step - cfg.learning_starts) * cfg.updates_per_step):
+        batch = replay.sample(cfg.batch_size).to(run.device)
+        run.updates += 1
+        metrics = agent.update(batch)
+        run.log(metrics)
+        if isinstance(replay, Prioritised):
+            replay.weigh(metrics["train/td_error"])
 
 
 @contextmanager

@@ -25,7 +25,8 @@ class Recipe:
     hindsight_k: Natural = 4  # k relabelled transitions for each as it was
     envs: Count = 1  # N, environments stepped together
     vector: Backend = "sync"
-    workers: Natural = 0  # processes of an async vector; 0 is one a core
+    workers: Natural = 0  # processes of an async vector, samplers of ray; 0 is one a core
+    ray_address: str = ""  # of a Ray cluster; "" is one of our own on this machine
     env_timeout: NonNegative = 120.0  # seconds an environment may take to answer; 0 waits for ever
     time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
     time_feature: bool = False  # show the share of the time limit that is left

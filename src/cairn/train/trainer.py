@@ -25,6 +25,7 @@ from cairn.replay.hindsight import Hindsight
 from cairn.replay.prioritised import Prioritised
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
+from cairn.train import remote
 from cairn.train.checkpoint import load_level, load_policy
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.hierarchy import hierarchy
@@ -32,6 +33,7 @@ from cairn.train.imitation import Source, gathered, imitate, prepare
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import keep_freed_memory, must_fit
 from cairn.train.recipe import Recipe
+from cairn.train.remote import Company
 from cairn.train.run import Run, read_recipe
 from cairn.vector.base import Vector
 from cairn.vector.make import Backend, choose, make_vector
@@ -74,7 +76,7 @@ def train(
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    envs = _vector(recipe, recipe.envs)
+    envs = _company(recipe) if recipe.vector == "ray" else _vector(recipe, recipe.envs)
     scorer = Scorer(recipe)
     lesson = None
     try:
@@ -85,6 +87,7 @@ def train(
         for level, path in recipe.levels.items():
             load_level(_found(path, "start a level from"), agent, level)
         if isinstance(recipe.agent, Imitator):
+            assert not isinstance(envs, Company)
             lesson = prepare(recipe, expert, envs)
         run = Run(recipe, folder, scorer)
         replay = _replay(recipe, agent, envs, folder)
@@ -93,6 +96,8 @@ def train(
             try:
                 if lesson is not None:
                     imitate(agent, lesson, replay, envs, run, fresh=run.step == 0)  # type: ignore[arg-type]
+                elif isinstance(envs, Company):
+                    remote.loop(agent, envs, replay, run)  # type: ignore[arg-type]
                 elif isinstance(replay, Segments):
                     hierarchy(agent, envs, replay, run)  # type: ignore[arg-type]
                 elif replay is not None:
@@ -192,18 +197,34 @@ class Scorer:
             self.envs.close()
 
 
+def _company(recipe: Recipe) -> Company:
+    if isinstance(recipe.agent, Imitator):
+        raise CairnError("an imitator asks its expert at every step and plays here; use --vector sync or async.")
+    return Company(
+        recipe.task,
+        recipe.envs,
+        recipe.agent,
+        workers=recipe.workers,
+        seed=recipe.seed,
+        timeout=recipe.env_timeout,
+        address=recipe.ray_address,
+    )
+
+
 def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
     task = task or recipe.task
-    judged = task.scoring and recipe.vector == "envpool"  # on the original
+    judged = task.scoring and recipe.vector in ("envpool", "ray")  # on the original, and here
     backend: Backend = "async" if judged else recipe.vector
     return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
 
 
-def _replay(recipe: Recipe, agent: Agent, envs: Vector, folder: Path | None) -> Replay | Segments | Growing | None:
+def _replay(
+    recipe: Recipe, agent: Agent, envs: Vector | Company, folder: Path | None
+) -> Replay | Segments | Growing | None:
     """What an agent learns from, where it keeps anything."""
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
-    intervals = 3 if recipe.vector in ("native", "envpool") else 2  # some rows of these are no steps
+    intervals = 3 if recipe.vector in ("native", "envpool", "ray") else 2  # some rows of these are no steps
     slack = 0 if folder is None else intervals * (recipe.checkpoint_every // recipe.envs + 1)
 
     generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
