@@ -22,7 +22,9 @@ __all__ = [
     "AggreVaTeD",
     "CairnError",
     "DAgger",
+    "Finding",
     "Reinforce",
+    "diagnose",
     "sample",
     "train",
 ]
@@ -30,6 +32,7 @@ __all__ = [
 if TYPE_CHECKING:
     from cairn.api import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, AggreVaTeD, DAgger, Reinforce, sample, train
     from cairn.core.errors import CairnError
+    from cairn.doctor import Finding, diagnose
 
 
 def __getattr__(name: str) -> Any:
@@ -38,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from cairn.core.errors import CairnError
 
         return CairnError
+    if name in ("Finding", "diagnose"):
+        from cairn import doctor
+
+        return getattr(doctor, name)
     if name in __all__:
         from cairn import api
 

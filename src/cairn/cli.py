@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn list [--json]
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
   cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
+  cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
   cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
@@ -99,8 +101,19 @@ class BenchArgs:
     json: bool = False
 
 
+@dataclass(frozen=True)
+class DoctorArgs:
+    """Examine a task: what would keep an agent from learning it. Exits with 1 where it finds an error."""
+
+    env: tyro.conf.Positional[str] = ""  # a Gymnasium id, or module:id; else the recipe's
+    recipe: str = ""  # the recipe that is to learn it: its discount, hindsight and arguments are judged too
+    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
+    seconds: Positive = 60.0  # the most it may take
+    json: bool = False  # print one JSON object
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    """The `cairn` command. Exits 0, 1 (a run that failed), 2 (a mistake), 130 or 143 (stopped by a signal)."""
+    """The `cairn` command. Exits 0, 1 (a run that failed, a task with errors), 2 (a mistake), 130 or 143 (signals)."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         print(USAGE)
@@ -273,6 +286,35 @@ def command_bench(args: list[str]) -> int:
     return 0
 
 
+def command_doctor(args: list[str]) -> int:
+    from cairn.doctor import diagnose
+    from cairn.envs.make import Task
+    from cairn.recipes import find
+    from cairn.report.video import prepare_headless
+
+    prepare_headless()
+    options = validated(parse(DoctorArgs, args, prog="cairn doctor"))
+    recipe = find(options.recipe) if options.recipe else None
+    if recipe is None and not options.env:
+        raise CairnError("name a task, or the recipe of one with --recipe.")
+    task = recipe.task if recipe is not None and options.env in ("", recipe.env) else Task(options.env)
+    task = replace(task, args={**task.args, **options.env_args})
+    agent, hindsight = (recipe.agent, recipe.hindsight != "off") if recipe is not None else (None, False)
+    begun = time.perf_counter()
+    found = diagnose(task, agent, hindsight=hindsight, seconds=options.seconds)
+    seconds = time.perf_counter() - begun
+    count = {kind: sum(f.severity == kind for f in found) for kind in ("error", "warning", "hint")}
+    if options.json:
+        body = {"env": task.id, "seconds": round(seconds, 1), **count, "findings": [asdict(f) for f in found]}
+        print(json.dumps(body))
+    else:
+        for finding in found:
+            print(finding)
+        said = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for kind, n in count.items() if n) or "nothing found"
+        print(f"{task.id}: {said} ({seconds:.0f} s).")
+    return int(count["error"] > 0)
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
@@ -280,6 +322,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": command_list,
     "import": command_import,
     "demos": command_demos,
+    "doctor": command_doctor,
     "bench": command_bench,
 }
 

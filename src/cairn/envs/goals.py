@@ -47,13 +47,14 @@ def goal_rule(task: Task) -> GoalRule:
     """The rule a task declares as `goal_rule`, else its `compute_reward`; CairnError where it is wrong."""
     env = task()
     try:
-        return _found(env, task.id)
+        return rule_in(env, task.id)
     except BaseException:
         env.close()
         raise
 
 
-def _found(env: gym.Env[Any, Any], name: str) -> GoalRule:
+def rule_in(env: gym.Env[Any, Any], name: str) -> GoalRule:
+    """The rule of an environment that is there; one that it declares outlives it, and it is closed."""
     if not _has_goals(env.observation_space):
         raise CairnError(
             f"hindsight needs a task with goals, and {name} has none: its observations must be a Dict of observation,"

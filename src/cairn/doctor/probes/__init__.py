@@ -1,0 +1,42 @@
+"""One question about a task each: a function of the patient that yields what it finds.
+
+Their order is that in which causes are likely: where two findings are equally grave, the earlier is named first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cairn.doctor.finding import Finding
+from cairn.doctor.patient import Patient
+from cairn.doctor.probes import actions, api, ends, goals, observations, resets, rewards, time, upkeep
+
+Probe = Callable[[Patient], Iterator[Finding]]
+
+FIRST: tuple[Probe, ...] = (api.version, api.interface)  # an error of theirs leaves nothing to be measured
+PROBES: tuple[Probe, ...] = (
+    resets.repeats,
+    resets.forgets,
+    ends.dying_pays,
+    resets.variety,
+    resets.shared,
+    observations.finite,
+    rewards.finite,
+    time.horizon,
+    goals.rule,
+    goals.success,
+    goals.reachable,
+    ends.limit,
+    ends.endless,
+    time.control_rate,
+    observations.inside,
+    observations.informative,
+    observations.scale,
+    observations.mutated,
+    actions.effect,
+    actions.bounds,
+    rewards.seen,
+    rewards.scale,
+    upkeep.speed,
+    upkeep.leaks,
+)

@@ -1,0 +1,127 @@
+"""How episodes end, and whether that is what the task means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from cairn.core.types import Array
+from cairn.doctor.finding import Finding
+from cairn.doctor.patient import Patient, Raised
+from cairn.doctor.play import Trace
+
+DEATHS = 3  # at least so many, to speak of them
+SURE = 0.1  # of what living costs: by so much must dying be cheaper
+SHORT = 10  # a game of so few moves may well have a fixed number of them
+
+
+def dying_pays(p: Patient) -> Iterator[Finding]:
+    """Ending early must not beat living on: V(living) = r̄ (1 - γᵀ)/(1 - γ) against the reward of a death.
+
+    r̄ is the best mean reward of any stretch of 1/(1 - γ) steps that was seen, so living is given every advantage.
+    """
+    ends = [t for t in p.plays if t.terminated and t.length > 1]
+    lived = [t.reward[:-1] if t.terminated else t.reward for t in p.plays]
+    lived = [r for r in lived if len(r)]
+    if not lived or not np.isfinite(np.concatenate(lived)).all():
+        return
+    verdicts = [_arrived(p, t, max(float(r.max()) for r in lived)) for t in ends]
+    deaths = [t for t, verdict in zip(ends, verdicts, strict=True) if verdict is not True]
+    sure = [verdict for verdict in verdicts if verdict is False]
+    if len(deaths) < DEATHS or (not sure and not _usual(p)):
+        return
+    gamma = p.case.gamma
+    rate = _best_rate(lived, max(1, round(1 / (1 - gamma))) if gamma < 1 else 10**9)
+    span = _worth(gamma, p.limit)
+    living, dying = rate * span, float(np.mean([t.reward[-1] for t in deaths]))
+    if rate >= 0 or dying - living < SURE * abs(living):
+        return
+    median = int(np.median([t.length for t in deaths]))
+    yield Finding(
+        "dying-pays",
+        "error" if sure else "warning",
+        "Dying pays: to end the episode at once is worth more than to live on."
+        if sure
+        else "If these episodes end in failure, dying pays: to end them at once is worth more than to live on.",
+        f"the best stretch of living paid {rate:.3g} a step, worth {living:.4g} at γ {gamma:g}; the step that dies"
+        f" paid {dying:.4g}; random play died in {len(deaths)} of {len(p.plays)} episodes, after {median} steps",
+        f"Let a death cost more than {abs(living):.3g}, pay for living, or do not end the episode there.",
+    )
+
+
+def limit(p: Patient) -> Iterator[Finding]:
+    """A time limit is a truncation: the value of the state does not end there."""
+    ended = [t for t in p.plays if t.terminated and not t.truncated and t.success is not True]
+    if len(ended) < DEATHS:
+        return
+    length, times = Counter(t.length for t in ended).most_common(1)[0]
+    longest = max(t.length for t in p.plays)
+    told = length == p.limit
+    if length != longest or length < SHORT or times < DEATHS or (not told and times < 0.25 * len(p.plays)):
+        return
+    if _shows_time([t for t in ended if t.length == length]):
+        return
+    yield Finding(
+        "limit-terminates",
+        "warning",
+        "A time limit is reported as termination.",
+        f"{times} of {len(p.plays)} episodes terminated after exactly {length} steps, none went on longer",
+        "Return truncated=True there, or use max_episode_steps; learners take a termination for the end of the world.",
+    )
+
+
+def endless(p: Patient) -> Iterator[Finding]:
+    """An episode must end some time."""
+    longest = max((t.length for t in p.plays), default=0)
+    if p.limit is None and longest >= 1000 and not any(t.ended for t in p.plays):
+        yield Finding(
+            "no-limit",
+            "warning",
+            "Episodes do not end, and the task has no time limit.",
+            f"no end in {sum(t.length for t in p.plays):,} steps, the longest episode {longest:,}",
+            "Register it with max_episode_steps, or use --time-limit: statistics and resets wait for an end.",
+        )
+
+
+def _arrived(p: Patient, t: Trace, best: float) -> bool | None:
+    """Whether an end is the one the task is about; None where nothing tells, not even a better reward than before."""
+    if t.success:
+        return True
+    if p.rule is not None and not isinstance(p.rule, Raised):
+        here, goal = t.achieved[-1:], t.desired[-2:-1]
+        return bool(p.rule.terminated(here, goal)[0] or p.rule.reward(here, goal)[0] >= p.rule.reward(here, here)[0])
+    if t.success is False:
+        return False
+    return True if t.reward[-1] > best + 1e-6 else None
+
+
+def _usual(p: Patient) -> bool:
+    """Whether uniform play mostly ends so: to fail is easy, to succeed by chance is not."""
+    uniform = [t for t in p.plays if t.behaviour == "uniform"]
+    return 2 * sum(t.terminated for t in uniform) > len(uniform)
+
+
+def _worth(gamma: float, limit: int | None) -> float:
+    """Σ γᵗ over an episode that is lived to its limit."""
+    if gamma == 1:
+        return float(limit or 1000)
+    return (1 - gamma ** (limit or 10**9)) / (1 - gamma)
+
+
+def _best_rate(rewards: list[Array], window: int) -> float:
+    """The best mean of any stretch of `window` steps, of the whole where an episode is shorter."""
+    best = -np.inf
+    for reward in rewards:
+        size = min(window, len(reward))
+        total = np.concatenate([[0.0], np.cumsum(reward)])
+        best = max(best, float((total[size:] - total[:-size]).max() / size))
+    return best
+
+
+def _shows_time(traces: list[Trace]) -> bool:
+    """Whether an entry of the observation is a clock: the same in every episode at the same step, and moving."""
+    rows = np.array([t.obs for t in traces])
+    alike, moving = np.ptp(rows, axis=0).max(0) < 1e-9, np.ptp(rows[0], axis=0) > 0
+    return bool((alike & moving).any())

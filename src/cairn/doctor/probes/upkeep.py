@@ -1,0 +1,126 @@
+"""What the task costs: time, memory, open files."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from cairn.doctor.finding import Finding
+from cairn.doctor.patient import Copy, Patient
+from cairn.doctor.play import draw
+
+SLOW, CRAWLING = 100.0, 10.0  # steps a second: 2.8 and 28 hours for a million
+STEPS, RESETS = 200, 10
+LEAK_SHARE = 0.02  # of the time given
+GIGABYTE = 2**30
+LEAK = 4 * 2**20  # bytes in one half of the watch: less may be anybody's cache
+
+
+def speed(p: Patient) -> Iterator[Finding]:
+    """Steps and resets, by the clock."""
+    copy = p.first
+    stepping: list[float] = []
+    resetting = [_clock(lambda: copy.reset(seed=0))]
+    until = time.perf_counter() + 0.1 * p.case.seconds
+    while len(stepping) < STEPS and time.perf_counter() < until:
+        action = draw(copy.action_space, p.rng)
+        begun = time.perf_counter()
+        _, _, terminated, truncated, _ = copy.step(action)
+        stepping.append(time.perf_counter() - begun)
+        if terminated or truncated:
+            resetting.append(_clock(copy.reset))
+    while len(resetting) < RESETS and time.perf_counter() < until:
+        resetting.append(_clock(copy.reset))
+    step, reset = float(np.median(stepping)), float(np.median(resetting[1:] or resetting))
+    rate = 1 / max(step, 1e-9)
+    if rate < SLOW:
+        yield Finding(
+            "slow",
+            "warning" if rate < CRAWLING else "hint",
+            "The task is slow.",
+            f"{rate:.0f} steps a second; a million take {1e6 * step / 3600:.1f} h in one process",
+            "Run copies in parallel (--envs, --vector async), render nothing while training, simulate less.",
+        )
+    length = float(np.mean([t.length for t in p.plays]) if p.plays else len(stepping))
+    if reset > 0.02 and reset > step * length:
+        yield Finding(
+            "reset-slow",
+            "hint",
+            "A reset takes longer than an episode.",
+            f"{1000 * reset:.0f} ms against {length:.0f} steps of {1000 * step:.2g} ms",
+            "Build the world once in __init__ and restore its state in reset().",
+        )
+
+
+def leaks(p: Patient) -> Iterator[Finding]:
+    """Memory and files must not grow with episodes."""
+    copy = p.first
+    share = LEAK_SHARE * p.case.seconds
+    _churn(p, copy, share / 2)  # caches fill
+    files, marks, counts = _files(), [_memory()], []
+    for _ in range(2):
+        counts.append(_churn(p, copy, share))
+        marks.append(_memory())
+    resets = sum(r for r, _ in counts)
+    opened = _files() - files
+    if opened >= max(3, resets // 2):
+        yield Finding(
+            "files-leak",
+            "error",
+            "Every reset leaves files open.",
+            f"{opened} more open after {resets} resets",
+            "Close what reset() replaces; a process may hold about a thousand.",
+        )
+    steps = sum(s for _, s in counts)
+    first, second = marks[1] - marks[0], marks[2] - marks[1]
+    in_a_million = 1e6 * second / max(counts[1][1], 1)
+    if min(first, second) > LEAK and in_a_million > GIGABYTE:
+        yield Finding(
+            "memory-grows",
+            "warning",
+            "Memory grows as episodes are played.",
+            f"{(first + second) / 2**20:.0f} MB in {steps:,} steps and {resets:,} resets;"
+            f" a million steps would take {in_a_million / GIGABYTE:.1f} GB",
+            "Look for lists that reset() does not empty and for worlds that are built and never removed.",
+        )
+
+
+def _churn(p: Patient, copy: Copy, seconds: float) -> tuple[int, int]:
+    """Short episodes for so long; resets and steps. What is drawn and seen is not kept."""
+    until, resets, steps = time.perf_counter() + seconds, 0, 0
+    while time.perf_counter() < until:
+        copy.reset()
+        resets += 1
+        for _ in range(20):
+            _, _, terminated, truncated, _ = copy.step(draw(copy.action_space, p.rng))
+            steps += 1
+            if terminated or truncated or time.perf_counter() > until:
+                break
+    gc.collect()
+    return resets, steps
+
+
+def _clock(what: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    what()
+    return time.perf_counter() - begun
+
+
+def _memory() -> int:
+    """Bytes resident; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _files() -> int:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0

@@ -1,0 +1,137 @@
+"""For every probe a broken task that it catches, and its repaired twin, on which it is silent."""
+
+from functools import partial
+
+import gymnasium as gym
+import pytest
+
+from cairn.doctor.examine import examine
+from cairn.doctor.finding import ordered
+from cairn.doctor.patient import Case, Patient
+from cairn.doctor.probes import FIRST, PROBES, actions, api, ends, goals, observations, resets, rewards, time, upkeep
+from tests.doctor import tasks
+from tests.doctor.tasks import Arm, Buttons, Corridor, NotesCar, Puck, Runner
+
+
+def found(make, *probes, **case):
+    patient = Patient(make, Case(**{"seconds": 3.0, "steps": 1500, **case}))
+    return ordered(examine(patient, probes))
+
+
+def puck(fault):
+    return partial(Puck, fault)
+
+
+def arm(fault):
+    return partial(Arm, fault)
+
+
+# probe, code, severity, broken, repaired
+CASES = [
+    (resets.repeats, "seed-ignored", "error", puck("global generator"), Puck),
+    (resets.repeats, "unseeded-noise", "warning", puck("noise"), Puck),
+    (resets.forgets, "reset-remembers", "error", puck("remembers"), Puck),
+    (resets.variety, "resets-alike", "error", puck("reseeds when unseeded"), Puck),
+    (resets.variety, "resets-alike", "error", puck("reseeds"), Puck),
+    (resets.variety, "seeds-alike", "error", puck("one seed"), Puck),
+    (resets.variety, "copies-alike", "warning", puck("seeds itself"), Puck),
+    (resets.variety, "one-goal", "warning", arm("one goal"), Arm),
+    (resets.shared, "copies-share", "error", puck("shared"), Puck),
+    (observations.finite, "obs-not-finite", "error", puck("nan"), Puck),
+    (observations.inside, "obs-outside", "warning", puck("outside"), Puck),
+    (observations.informative, "obs-constant", "error", puck("blind"), Puck),
+    (observations.informative, "obs-constant", "hint", puck("constant entry"), Puck),
+    (observations.informative, "obs-duplicated", "hint", puck("twin entries"), Puck),
+    (observations.scale, "obs-scale", "warning", puck("huge entry"), Puck),
+    (observations.mutated, "obs-mutated", "warning", puck("same array"), Puck),
+    (actions.effect, "action-no-effect", "hint", puck("dead dimension"), Puck),
+    (actions.effect, "action-no-effect", "error", puck("deaf"), Puck),
+    (actions.effect, "action-no-effect", "hint", partial(Buttons, same=True), Buttons),
+    (actions.bounds, "action-unbounded", "warning", puck("no bounds"), Puck),
+    (actions.bounds, "action-saturates", "warning", puck("wide bounds"), Puck),
+    (rewards.finite, "reward-not-finite", "error", puck("reward nan"), Puck),
+    (rewards.seen, "reward-constant", "warning", puck("reward constant"), Puck),
+    (rewards.scale, "reward-scale", "warning", puck("reward huge"), Puck),
+    (rewards.scale, "reward-scale", "warning", puck("reward tiny"), Puck),
+    (ends.dying_pays, "dying-pays", "error", partial(Runner, -1.0, -1.0), partial(Runner, -1.0, -200.0)),
+    (ends.dying_pays, "dying-pays", "error", partial(Runner, -1.0, 0.0), partial(Runner, 1.0, 0.0)),
+    (ends.dying_pays, "dying-pays", "warning", partial(Runner, -1.0, -1.0, False), partial(Runner, 1.0, 1.0, False)),
+    (ends.limit, "limit-terminates", "warning", puck("limit is death"), Puck),
+    (ends.endless, "no-limit", "warning", puck("endless"), lambda: gym.wrappers.TimeLimit(Puck("endless"), 60)),
+    (time.horizon, "horizon", "error", partial(Corridor, 600), partial(Corridor, 40)),
+    (time.horizon, "horizon", "warning", partial(Corridor, 400), partial(Corridor, 200)),
+    (time.control_rate, "control-rate", "warning", puck("too fine"), Puck),
+    (goals.rule, "goal-reward", "error", arm("pays otherwise"), Arm),
+    (goals.rule, "goal-reward", "error", arm("one at a time"), Arm),
+    (goals.success, "success-disagrees", "error", arm("calls it success"), Arm),
+    (goals.success, "success-untold", "hint", arm("silent"), Arm),
+    (goals.reachable, "goals-unreachable", "warning", arm("far goals"), Arm),
+    (upkeep.speed, "slow", "hint", puck("slow"), Puck),
+    (upkeep.speed, "reset-slow", "hint", puck("slow reset"), Puck),
+    (upkeep.leaks, "files-leak", "error", puck("files"), Puck),
+    (upkeep.leaks, "memory-grows", "warning", puck("memory"), Puck),
+]
+
+
+@pytest.mark.parametrize(("probe", "code", "severity", "broken", "repaired"), CASES)
+def test_it_is_caught_and_its_twin_is_not(probe, code, severity, broken, repaired):
+    seconds = 8.0 if probe is upkeep.leaks else 3.0
+    [finding] = found(broken, probe, seconds=seconds)
+    assert (finding.code, finding.severity) == (code, severity)
+    assert finding.what.endswith(".") and finding.evidence and finding.remedy.endswith(".")
+    assert found(repaired, probe, seconds=seconds) == []
+
+
+def test_every_probe_is_in_the_table():
+    elsewhere = {*FIRST}
+    assert set(PROBES) - elsewhere == {case[0] for case in CASES}
+
+
+@pytest.mark.parametrize(
+    ("broken", "code"),
+    [
+        (tasks.OldGym, "reset-api"),
+        (tasks.NoSeed, "reset-api"),
+        (tasks.FourValues, "step-api"),
+        (tasks.WrongShape, "obs-shape"),
+        (tasks.NoSpace, "spaces"),
+    ],
+)
+def test_a_task_that_breaks_the_contract_is_examined_no_further(broken, code):
+    [finding] = found(broken, *PROBES)
+    assert (finding.code, finding.severity) == (code, "error")
+    assert found(Puck) == []  # the contract is kept
+
+
+def test_a_version_known_to_be_broken_is_named():
+    class Old(Puck):
+        spec = gym.envs.registration.EnvSpec("FetchReach-v3")
+
+    [finding] = found(Old, *PROBES)
+    assert finding.code == "known-broken" and "FetchReach-v4" in finding.evidence
+    Old.spec = gym.envs.registration.EnvSpec("FetchReach-v4")
+    assert list(api.version(Patient(Old))) == []
+
+
+@pytest.mark.parametrize("make", [Puck, Buttons, Arm, partial(Runner, 1.0, 0.0), partial(NotesCar, mended=True)])
+def test_a_healthy_task_gets_neither_errors_nor_warnings(make):
+    findings = found(make, *PROBES, gamma=0.98, seconds=6.0)
+    assert [f for f in findings if f.severity != "hint"] == []
+
+
+def test_goals_too_far_for_the_time_limit_are_told_by_arithmetic():
+    [finding] = found(lambda: gym.wrappers.TimeLimit(Arm(), 1), goals.reachable)
+    assert (finding.code, finding.severity) == ("goals-unreachable", "error") and "limit of 1 steps" in finding.evidence
+    assert found(lambda: gym.wrappers.TimeLimit(Arm(), 50), goals.reachable) == []
+
+
+def test_the_notes_race_car_is_known_by_its_causes():
+    findings = found(NotesCar, *PROBES, gamma=0.98, hindsight=True, seconds=8.0)
+    assert [f.code for f in findings[:3]] == ["dying-pays", "resets-alike", "horizon"]
+    assert all(f.severity == "error" for f in findings[:3])
+    assert "worth -50" in findings[0].evidence
+
+
+def test_an_arm_whose_reset_forgets_its_pose_is_known_by_that():
+    findings = found(arm("forgets the pose"), *PROBES, gamma=0.95, hindsight=True, seconds=6.0)
+    assert findings[0].code == "reset-remembers" and findings[0].severity == "error"
