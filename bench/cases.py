@@ -16,10 +16,11 @@ class Case:
     about: str
     env: str
     envs: int = 1
-    hidden: tuple[int, ...]  # of every network
+    hidden: tuple[int, ...]  # of every network; games are read by the convolutions of Mnih et al. 2015 on both sides
     batch_size: int
     lr: float
     gamma: float = 0.99
+    bf16: bool = False  # ours: convolutions in half precision, for which theirs has no option
     threads_ours: int = 2  # torch's CPU threads
     threads_theirs: int = 2
     pace: int  # steps the slower side takes in about a second: fixes how long a measurement is, the same for both
@@ -47,7 +48,7 @@ class PPOCase(Case):
     epochs: int
     clip: float = 0.2
     lam: float = 0.95
-    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs; ours is always "async"
+    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs; ours is "async", and of games "native"
 
     @property
     def warm(self) -> int:
@@ -80,7 +81,7 @@ class DQNCase(Case):
     """A tiny network and a tiny task: what is left is the cost of the library itself."""
 
     learning_starts: int
-    train_freq: int  # steps between trainings
+    train_freq: int  # steps of every environment between trainings
     gradient_steps: int  # of each training
     target_steps: int  # steps between copies of Q to its target
     epsilon_end: float
@@ -93,11 +94,11 @@ class DQNCase(Case):
 
     @property
     def block(self) -> int:
-        return self.train_freq
+        return self.train_freq * self.envs
 
     @property
     def updates_per_step(self) -> float:
-        return self.gradient_steps / self.train_freq
+        return self.gradient_steps / self.block
 
 
 def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool = False) -> PPOCase:
@@ -113,6 +114,46 @@ def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool
         horizon=512,
         epochs=10,
         vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
+    )
+
+
+def _pong_ppo(name: str, about: str, *, subproc: bool = False, bf16: bool = False) -> PPOCase:
+    """The settings of both libraries' own results on Atari games."""
+    return PPOCase(
+        name=name,
+        about=about,
+        env="ALE/Pong-v5",
+        hidden=(512,),
+        batch_size=256,
+        lr=2.5e-4,
+        pace=120,
+        envs=8,
+        horizon=128,
+        epochs=4,
+        clip=0.1,
+        bf16=bf16,
+        vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
+    )
+
+
+def _pong_dqn(name: str, about: str, *, bf16: bool = False) -> DQNCase:
+    return DQNCase(
+        name=name,
+        about=about,
+        env="ALE/Pong-v5",
+        hidden=(512,),
+        batch_size=32,
+        lr=1e-4,
+        pace=60,
+        envs=8,
+        learning_starts=1_000,
+        train_freq=4,
+        gradient_steps=8,  # one for every four steps, as in the paper
+        target_steps=1_000,
+        epsilon_end=0.01,
+        epsilon_share=0.1,
+        capacity=10_000,
+        bf16=bf16,
     )
 
 
@@ -172,6 +213,11 @@ _ALL: tuple[Case, ...] = (
         epsilon_share=0.16,
         capacity=100_000,
     ),
+    _pong_ppo("ppo-pong", "an Atari game: mostly convolutions"),
+    _pong_ppo("ppo-pong-subproc", "the same against their process-per-environment vector", subproc=True),
+    _pong_ppo("ppo-pong-bf16", "ours in half precision, theirs whole", bf16=True),
+    _pong_dqn("dqn-pong", "an Atari game, an update every four steps, each frame stored once"),
+    _pong_dqn("dqn-pong-bf16", "ours in half precision, theirs whole", bf16=True),
 )
 
 CASES: dict[str, Case] = {case.name: case for case in _ALL}

@@ -13,6 +13,7 @@ from bench.timing import Timing
 from cairn.agents import AgentConfig, DQNConfig, PPOConfig, SACConfig, build
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Spec
+from cairn.replay.frames import Frames
 from cairn.replay.ring import Ring
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import keep_freed_memory
@@ -65,7 +66,7 @@ def recipe_of(case: Case, steps: int) -> Recipe:
         agent=config_of(case),
         steps=steps,
         envs=case.envs,
-        vector="async" if case.envs > 1 else "sync",
+        vector="native" if case.env.startswith("ALE/") else "async" if case.envs > 1 else "sync",
         eval_every=steps + 1,
     )
 
@@ -79,7 +80,8 @@ def config_of(case: Case) -> AgentConfig:
     }
     match case:
         case PPOCase():
-            return PPOConfig(horizon=case.horizon, epochs=case.epochs, lam=case.lam, clip=constant(case.clip), **common)
+            rollout: Any = {"horizon": case.horizon, "epochs": case.epochs, "bf16": case.bf16}
+            return PPOConfig(lam=case.lam, clip=constant(case.clip), **rollout, **common)
         case SACCase():
             return SACConfig(
                 learning_starts=case.learning_starts,
@@ -96,15 +98,17 @@ def config_of(case: Case) -> AgentConfig:
                 epsilon=linear(1.0, case.epsilon_end, case.epsilon_share),
                 double=False,  # theirs is not: the same forward passes on both sides
                 capacity=case.capacity,
+                bf16=case.bf16,
                 **common,
             )
     raise TypeError(f"no Cairn agent for {case.name}")
 
 
-def ring_of(recipe: Recipe, spec: Spec) -> Ring:
+def ring_of(recipe: Recipe, spec: Spec) -> Ring | Frames:
     cfg = recipe.agent
     assert isinstance(cfg, SACConfig | DQNConfig)
-    return Ring(cfg.capacity, recipe.envs, spec, generator=torch.Generator().manual_seed(0), gamma=cfg.gamma)
+    kind = Frames if spec.stack > 1 else Ring
+    return kind(cfg.capacity, recipe.envs, spec, generator=torch.Generator().manual_seed(0), gamma=cfg.gamma)
 
 
 def updates_of(agent: Any) -> int:

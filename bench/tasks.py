@@ -1,7 +1,9 @@
-"""`python -m bench.tasks`: how fast our own tasks step and reset, one core, random actions."""
+"""`python -m bench.tasks [WORD]`: how fast our own tasks (those whose name holds WORD) step and reset, one core, random
+actions."""
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -12,6 +14,14 @@ TASKS: dict[str, Task] = {
     "cairn/RaceCar-v0": Task("cairn/RaceCar-v0"),
     "cairn/RaceCar-v0, world rebuilt at each reset": Task("cairn/RaceCar-v0", args={"rebuild": True}),
     "cairn/RaceCar-v0, walls of 100 kg": Task("cairn/RaceCar-v0", args={"wall_mass": 100.0}),
+    **{
+        f"cairn/PixelCartPole-v0, {view}, {size} pixels": Task(
+            "cairn/PixelCartPole-v0", args={"view": view, "size": size}
+        )
+        for view, size in (("both", 84), ("screen", 84), ("both", 42))
+    },
+    "cairn/PixelCartPole-v0, an action for 4 steps": Task("cairn/PixelCartPole-v0", args={"skip": 4}),
+    "CartPole-v1 itself": Task("CartPole-v1"),
 }
 
 
@@ -37,6 +47,6 @@ def measure(task: Task, seconds: float = 4.0) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    for name, task in TASKS.items():
+    for name, task in ((name, task) for name, task in TASKS.items() if "".join(sys.argv[1:]) in name):
         speed, reset = measure(task)
         print(f"{name:<48} {speed:8,.0f} decisions/s   {reset:6.2f} ms a reset")

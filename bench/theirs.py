@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import ale_py
+import gymnasium
 import torch
 from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
 from torch import nn
 
 from bench.cases import Case, DQNCase, PPOCase, SACCase
 from bench.memory import peak_memory_mb
 from bench.timing import Timing
 
+gymnasium.register_envs(ale_py)
 VEC_ENVS: dict[str, type[DummyVecEnv] | type[SubprocVecEnv]] = {
     "DummyVecEnv": DummyVecEnv,
     "SubprocVecEnv": SubprocVecEnv,
@@ -57,15 +60,22 @@ def model_of(case: Case) -> BaseAlgorithm:
     raise TypeError(f"no Stable-Baselines3 model for {case.name}")
 
 
+def games(case: Case, kind: type[DummyVecEnv] | type[SubprocVecEnv]) -> VecFrameStack:
+    """Their own preprocessing over the emulator without its skip and its sticky actions, the last four frames."""
+    plain = {"frameskip": 1, "repeat_action_probability": 0.0}
+    return VecFrameStack(make_atari_env(case.env, case.envs, seed=0, env_kwargs=plain, vec_env_cls=kind), 4)
+
+
 def _ppo(case: PPOCase, common: dict[str, Any]) -> PPO:
     hidden = list(case.hidden)
+    rollout: dict[str, Any] = {"n_steps": case.horizon, "n_epochs": case.epochs}
+    rollout |= {"gae_lambda": case.lam, "clip_range": case.clip}
+    if case.env.startswith("ALE/"):
+        return PPO("CnnPolicy", games(case, VEC_ENVS[case.vec_env]), **rollout, **common)
     return PPO(
         "MlpPolicy",
         make_vec_env(case.env, case.envs, seed=0, vec_env_cls=VEC_ENVS[case.vec_env]),
-        n_steps=case.horizon,
-        n_epochs=case.epochs,
-        gae_lambda=case.lam,
-        clip_range=case.clip,
+        **rollout,
         policy_kwargs={"net_arch": {"pi": hidden, "vf": hidden}, "activation_fn": nn.Tanh},
         **common,
     )
@@ -86,19 +96,21 @@ def _sac(case: SACCase, common: dict[str, Any]) -> SAC:
 
 
 def _dqn(case: DQNCase, common: dict[str, Any]) -> DQN:
-    return DQN(
-        "MlpPolicy",
-        make_vec_env(case.env, case.envs, seed=0),
-        learning_starts=case.learning_starts,
-        train_freq=case.train_freq,
-        gradient_steps=case.gradient_steps,
-        target_update_interval=case.target_steps,
-        exploration_fraction=case.epsilon_share,
-        exploration_final_eps=case.epsilon_end,
-        buffer_size=case.capacity,
-        policy_kwargs={"net_arch": list(case.hidden), "activation_fn": nn.ReLU},
+    options: dict[str, Any] = {
+        "learning_starts": case.learning_starts,
+        "train_freq": case.train_freq,
+        "gradient_steps": case.gradient_steps,
+        "target_update_interval": case.target_steps,
+        "exploration_fraction": case.epsilon_share,
+        "exploration_final_eps": case.epsilon_end,
+        "buffer_size": case.capacity,
         **common,
-    )
+    }
+    if case.env.startswith("ALE/"):
+        once = {"optimize_memory_usage": True, "replay_buffer_kwargs": {"handle_timeout_termination": False}}
+        return DQN("CnnPolicy", games(case, DummyVecEnv), **once, **options)
+    layers = {"net_arch": list(case.hidden), "activation_fn": nn.ReLU}
+    return DQN("MlpPolicy", make_vec_env(case.env, case.envs, seed=0), policy_kwargs=layers, **options)
 
 
 def silent() -> Logger:

@@ -83,8 +83,7 @@ class PPO:
         next_value = self.net.next_values(rollout, value)
         ends = rollout.terminated, rollout.truncated
         advantage = gae(reward, value, next_value, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
-        fields = (obs, rollout.action, log_prob, advantage, value, advantage + value)
-        return [x[rollout.valid] for x in fields]
+        return [x[rollout.valid] for x in (obs, rollout.action, log_prob, advantage, value, advantage + value)]
 
     def _learn(self, batch: list[Any]) -> Metrics:
         obs, action, old_log_prob, advantage, old_value, target, clip, entropy_weight = batch
@@ -100,14 +99,9 @@ class PPO:
         entropy = policy.entropy().mean()
         loss = policy_loss + self.cfg.value_weight * value_loss - entropy_weight * entropy
         self.opt.step(loss)
-        with torch.no_grad():
-            kl = (ratio - 1 - log_ratio).mean()  # Schulman's estimate: unbiased and never negative
-        return {
-            "train/policy_gradient_loss": policy_loss.detach(),
-            "train/value_loss": value_loss.detach(),
-            "train/entropy": entropy.detach(),
-            "train/approx_kl": kl,
-        }
+        kl = (ratio - 1 - log_ratio).detach().mean()  # Schulman's estimate: unbiased and never negative
+        told = {"policy_gradient_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "approx_kl": kl}
+        return {f"train/{name}": x.detach() for name, x in told.items()}
 
     def update(self, rollout: Rollout) -> Metrics:
         fields = self.prepare(rollout)
