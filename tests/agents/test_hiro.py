@@ -167,8 +167,18 @@ def test_no_subgoal_is_asked_for_that_cannot_be_reached():
     spec, cfg = LEVELS["td3"]
     cfg = replace(cfg, subgoal=(1, 3), subgoal_range=(5.0, 5.0))
     agent = HIRO(cfg, replace(spec, reachable=region), seed=0)
-    target = agent.choose(torch.randn(500, 5), explore=True, roam=True)
-    assert region.holds(target.numpy()).all()
+    memory, obs = agent.memory(500), torch.randn(500, 5)
+    agent.act(obs, explore=True, memory=memory, roam=True)
+    assert region.holds(memory.target.numpy()).all()
+    # the high level learns what it asked for, and not what that was moved to; the low level what it was shown
+    moved = ~region.holds(memory.asked.numpy())
+    assert 100 < moved.sum() < 500
+    assert torch.equal(memory.target, region.nearest(memory.asked))
+    asked = memory.asked - obs[:, 1:3]
+    torch.testing.assert_close(agent.high_action(asked) * 5.0, asked)
+    batch = agent.paid(Asked(obs, torch.zeros(500, 2), obs, memory.asked, torch.zeros(500, dtype=torch.bool)))
+    torch.testing.assert_close(batch.obs[:, -2:], memory.target)
+    torch.testing.assert_close(batch.reward, -(memory.target - obs[:, 1:3]).norm(dim=-1))
     window = windows(agent, batch=50)
     here = window.obs[:, :1, 1:3]
     found = agent.candidates(window, torch.zeros(50, 2), window.next_obs[:, 1:3] - here[:, 0])

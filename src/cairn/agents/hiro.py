@@ -66,9 +66,11 @@ class HIROConfig:
 class Course:
     """What a hierarchy remembers of each of N environments: the point it makes for, and the steps since it was chosen.
 
-    target [N, d]; clock [N] int64, 0 where a subgoal is to be chosen next
+    asked [N, d] is the point the high level named, target [N, d] the nearest to it that can be reached, which the low
+    level is shown; clock [N] int64, 0 where a subgoal is to be chosen next
     """
 
+    asked: Tensor
     target: Tensor
     clock: Tensor
 
@@ -127,7 +129,8 @@ class HIRO:
     def memory(self, count: int) -> Course:
         """For `count` environments at the beginning of an episode."""
         where = self.range.device
-        return Course(torch.zeros(count, self.dim, device=where), torch.zeros(count, dtype=torch.int64, device=where))
+        nowhere = torch.zeros(count, self.dim, device=where)
+        return Course(nowhere, nowhere.clone(), torch.zeros(count, dtype=torch.int64, device=where))
 
     def act(self, obs: Tensor, *, explore: bool, memory: Course | None = None, roam: bool = False) -> Tensor:
         """Choose subgoals where it is time (at random where `roam`), act towards them, and let the clocks tick.
@@ -137,13 +140,15 @@ class HIRO:
         memory = self.memory(len(obs)) if memory is None else memory
         due = memory.clock == 0
         if due.any():
-            memory.target[due] = self.choose(obs[due], explore=explore, roam=roam)
+            memory.asked[due] = asked = self.choose(obs[due], explore=explore, roam=roam)
+            memory.target[due] = self.within_reach(asked)
         memory.clock = (memory.clock + 1) % self.cfg.every
         return self.low.act(self.low_view(obs, memory.target), explore=explore)
 
     @torch.no_grad()
     def choose(self, obs: Tensor, *, explore: bool, roam: bool = False) -> Tensor:
-        """The points to make for, [N, d]; none that the task says cannot be reached."""
+        """The points the high level asks for, [N, d]. It learns of them as they are: moved, a part of its actions would
+        never be tried, and what they are worth stay a guess."""
         anything = roam or self.cfg.subgoals == "random"
         if isinstance(self.high, DQN):
             assert self.table is not None
@@ -153,17 +158,17 @@ class HIRO:
             displacement = like.uniform_(-1, 1, generator=self.generator) * self.range
         else:
             displacement = self.high.act(obs, explore=explore) * self.range
-        return self.within_reach(obs[:, self.positions] + displacement)
+        return obs[:, self.positions] + displacement
 
     def within_reach(self, target: Tensor) -> Tensor:
-        """[..., d] -> [..., d]"""
+        """[..., d] -> [..., d]: the nearest point that the task does not say is out of reach."""
         reachable = self.spec.reachable
         return target if reachable is None else reachable.nearest(target)
 
     def offered(self, obs: Tensor) -> Tensor:
         """[N, choices] bool: which of the table can be reached as they are; every one where none can.
 
-        One that cannot would be moved, and learned as what it was moved to: its own Q would stay a guess.
+        Another would lead to where one of these leads as well.
         """
         assert self.table is not None
         low, high = self.boxes
@@ -195,11 +200,12 @@ class HIRO:
         end that cost nothing more would be the best a subgoal far away has to offer.
         """
         gamma = self.cfg.low.gamma
-        apart = (batch.next_obs[:, self.positions] - batch.target).norm(dim=-1)
+        target = self.within_reach(batch.target)
+        apart = (batch.next_obs[:, self.positions] - target).norm(dim=-1)
         reward = -apart if self.cfg.low_reward == "distance" else (apart <= self.cfg.near).float() - 1.0
         reward = torch.where(batch.terminated, reward / (1 - gamma), reward)
         discount = gamma * (~batch.terminated).float()
-        obs, next_obs = self.low_view(batch.obs, batch.target), self.low_view(batch.next_obs, batch.target)
+        obs, next_obs = self.low_view(batch.obs, target), self.low_view(batch.next_obs, target)
         return Transition(obs, batch.action, self.cfg.low_scale * reward, next_obs, discount)
 
     def update_high(self, window: Window) -> Metrics:
@@ -259,7 +265,7 @@ class HIRO:
     def _fit(self, obs: Tensor, action: Tensor, inside: Tensor, displacement: Tensor) -> Tensor:
         """The likelihood of some of the windows, [b, K]."""
         batch, k, c = *displacement.shape[:2], obs.shape[1]
-        target = obs[:, :1, self.positions] + displacement  # [b, K, d]
+        target = self.within_reach(obs[:, :1, self.positions] + displacement)  # [b, K, d]
         states = obs[:, None].expand(batch, k, c, -1)
         view = self.low_view(states, target[:, :, None].expand(batch, k, c, -1)).flatten(0, 2)
         if isinstance(self.low, DQN):

@@ -21,7 +21,7 @@ from cairn.replay.storage import Storage
 
 
 class Segments:
-    """`add` steps with their targets; `asked` samples steps for the low level, `windows` for the high one.
+    """`add` steps with the points asked for; `asked` samples steps for the low level, `windows` for the high one.
 
     A window closes after c steps or with its episode, each environment by its own clock. Subgoals are points in
     `positions`, a slice of the flat observation.

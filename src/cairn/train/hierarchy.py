@@ -27,11 +27,11 @@ def hierarchy(agent: HIRO, envs: Vector, segments: Segments, run: Run) -> None:
         action = agent.act(torch.from_numpy(obs).to(run.device), explore=True, memory=memory, roam=roam).cpu().numpy()
         if run.step < cfg.low.learning_starts and cfg.freeze != "low":
             action = uniform(agent.spec, envs.num_envs, segments.generator)
-        target = memory.target.cpu().numpy()
+        asked, target = memory.asked.cpu().numpy(), memory.target.cpu().numpy()
         envs.send(action)
         learn(agent, segments, run)
         step = envs.recv()
-        closed = segments.add(obs, action, step, target)
+        closed = segments.add(obs, action, step, asked)
         subgoals.note(step.next_obs[closed][:, agent.positions], target[closed])
         run.log(subgoals.figures)
         run.advance(step, step.valid)

@@ -52,7 +52,7 @@ class Chunk:
     """T steps of K environments. obs [T + 1, K, ...] has what each saw, and saw last; the rest is [T, K, ...].
 
     `after` holds the successor of each step that ended an episode, in the order of `ends`; the others' is the next obs.
-    target: what a hierarchy made for; episodes: (row, episode) of those that ended
+    target: what a hierarchy asked for; episodes: (row, episode) of those that ended
     """
 
     obs: Array
@@ -171,7 +171,7 @@ class Sampler:
             action = agent.act(obs, explore=True, **extra).numpy()
             if order.random:
                 action = uniform(spec, count, self.generator)
-            target = np.zeros((count, 0), np.float32) if self.memory is None else self.memory.target.numpy().copy()
+            target = np.zeros((count, 0), np.float32) if self.memory is None else self.memory.asked.numpy().copy()
             step = envs.step(action)
             if self.memory is not None:
                 self.memory.forget(ended(step))
@@ -379,7 +379,8 @@ def off_policy(agent: Any, company: Company, replay: Replay | Segments, run: Run
             if isinstance(replay, Segments):
                 closed = replay.add(obs, action, step, target)
                 assert subgoals is not None
-                subgoals.note(step.next_obs[closed][:, agent.positions], target[closed])
+                made_for = agent.within_reach(torch.from_numpy(target[closed]).to(run.device)).cpu().numpy()
+                subgoals.note(step.next_obs[closed][:, agent.positions], made_for)
                 run.log(subgoals.figures)
             else:
                 replay.add(obs, action, step)
