@@ -170,5 +170,5 @@ def test_what_a_checkpoint_needs_survives_what_came_after(tmp_path, length):
 def test_a_transition_takes_little_more_than_a_frame():
     shape = Spec((4, 84, 84), "uint8", Discrete(6), stack=4)
     replay = Frames(64_000, 8, shape, generator=torch.Generator(), gamma=0.99)
-    arrays = [*replay.ring.storage.arrays.values(), *replay.storage.arrays.values()]
+    arrays = [*replay.ring.storage.arrays.values(), *replay.store.storage.arrays.values()]
     assert sum(a.nbytes for a in arrays) / 64_000 < 7_300  # a frame is 7,056

@@ -20,10 +20,10 @@ RECIPES = {
     "frames": Recipe(
         env="cairn/PixelCartPole-v0", env_args={"size": 36}, agent=DQN, steps=1000, envs=2, seed=7, **EVERY
     ),
-    "prioritised": Recipe(
+    "prioritised-packed": Recipe(
         env="cairn/PixelCartPole-v0",
         env_args={"size": 36},
-        agent=replace(DQN, priority=0.5, quantiles=4),
+        agent=replace(DQN, priority=0.5, quantiles=4, frame_bytes=400),
         steps=1000,
         envs=2,
         seed=7,

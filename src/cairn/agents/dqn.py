@@ -34,6 +34,7 @@ class DQNConfig:
     gamma: Unit = 0.99  # γ
     batch_size: Count = 64
     capacity: Count = 100_000  # transitions kept
+    frame_bytes: Natural = 0  # stacked frames compressed, so many bytes kept for each; 0: as they are
     learning_starts: Natural = 1_000  # steps of random actions first
     updates_per_step: Positive = 0.5  # gradient steps per environment step
     n_step: Count = 1  # n

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from cairn.core.types import Array, Spec, Step, Transition
+from cairn.replay.packed import Packed, Plain, Store
 from cairn.replay.ring import Ring
-from cairn.replay.storage import Storage
 
 SPARE = 64  # one frame more is kept for every so many: the last of an episode, which no step begins with
 
@@ -24,8 +25,9 @@ class Frames:
     does everything else that the `Ring` does. A batch's stacks are put together when it is sampled, zeros where an
     episode had not begun. Each environment has its frames in a row of its own, an episode of T steps T + 1 of them.
 
-    Where episodes are shorter than `SPARE` steps there is room for somewhat fewer transitions: those whose frames are
-    about to be overwritten are not drawn any more.
+    With `frame_bytes` frames are compressed, and so many bytes kept for each. Where they take more, or episodes are
+    shorter than `SPARE` steps, there is room for fewer transitions: those whose frames are about to be overwritten are
+    not drawn any more.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Frames:
         n: int = 1,
         slack: int = 0,
         folder: Path | None = None,
+        frame_bytes: int = 0,
     ) -> None:
         self.ring = Ring(
             capacity, num_envs, _numbered(spec), generator=generator, gamma=gamma, n=n, slack=slack, folder=folder
@@ -47,17 +50,21 @@ class Frames:
         self.kept = self.ring.live + self.ring.live // SPARE + 2 + self.stack  # frames of each environment in use
         self.size = self.kept + 2 * slack  # a row writes two at most
         frame = (spec.obs_shape[0] // spec.stack, *spec.obs_shape[1:])  # one frame may have channels of its own
-        self.storage = Storage({"frames": ((num_envs * self.size, *frame), spec.obs_dtype)}, folder)
-        self.frames = self.storage.arrays["frames"]
+        place: Any = (num_envs * self.size, frame, spec.obs_dtype, folder)
+        self.store: Store = Plain(*place)
+        if frame_bytes:
+            live, beyond = num_envs * self.kept, num_envs * (slack + slack // 8)
+            self.store = Packed(*place, each=frame_bytes, live=live, slack=beyond)
         self.channels = frame[0]
         self.written = np.zeros(num_envs, np.int64)  # frames of each environment since the beginning
         self.real = np.zeros(num_envs, np.int64)  # frames each has shown of its episode; 0 where one begins
         self.first = 0  # the oldest row whose frames are all there
 
     @staticmethod
-    def bytes_each(spec: Spec) -> int:
+    def bytes_each(spec: Spec, frame_bytes: int = 0) -> int:
         """Memory that a transition takes: a frame, a share of the spare ones, and its row of numbers."""
-        frame = math.prod(spec.obs_shape) // spec.stack * np.dtype(spec.obs_dtype).itemsize
+        whole = math.prod(spec.obs_shape) // spec.stack * np.dtype(spec.obs_dtype).itemsize
+        frame = frame_bytes + 12 if frame_bytes else whole  # twelve say where it lies
         return frame + frame // SPARE + Ring.bytes_each(_numbered(spec))
 
     def __len__(self) -> int:
@@ -76,7 +83,7 @@ class Frames:
     def _write(self, obs: Array, which: Array) -> None:
         """Keep the newest frame of these environments."""
         env = np.flatnonzero(which)
-        self.frames[env * self.size + self.written[env] % self.size] = obs[env, -self.channels :]
+        self.store.write(env * self.size + self.written[env] % self.size, obs[env, -self.channels :])
         self.written[env] += 1
 
     def _numbers(self, frame: Array, real: Array) -> Array:
@@ -86,8 +93,10 @@ class Frames:
     def _forget_overwritten(self) -> None:
         self.first = max(self.first, self.ring.first)
         while self.first < self.ring.rows:
-            number = self.ring.arrays["obs"][self.first % self.ring.size, :, 0]
-            if (self.written - number // self.num_envs + self.stack <= self.kept).all():
+            number, real = self.ring.arrays["obs"][self.first % self.ring.size].T
+            frame = number // self.num_envs
+            oldest = np.arange(self.num_envs) * self.size + (frame - real + 1) % self.size
+            if (self.written - frame + self.stack <= self.kept).all() and self.store.holds(oldest).all():
                 break
             self.first += 1
 
@@ -110,18 +119,18 @@ class Frames:
         frame, env = np.divmod(number, self.num_envs)
         back = np.arange(self.stack - 1, -1, -1)  # the oldest first
         at = (frame[:, None] - back) % self.size + env[:, None] * self.size
-        out = self.frames.take(at, 0, mode="wrap")
-        out[back >= real[:, None]] = 0
+        before = back >= real[:, None]  # its episode began: whatever lies there is another's
+        out = self.store.read(np.where(before, at[:, -1:], at))
+        out[before] = 0
         return torch.from_numpy(out.reshape(len(out), -1, *out.shape[3:]))
 
     def save(self) -> dict[str, int]:
         """Every episode was cut before; what was written is told by the newest row."""
-        self.storage.sync()
-        return self.ring.save()
+        return {**self.ring.save(), **self.store.save()}
 
     def load(self, saved: dict[str, int]) -> None:
         self.ring.load(saved)
-        self.storage.must_be_found()
+        self.store.load(saved)
         self.real[:] = 0
         self.first = 0
         if self.ring.rows > 0:

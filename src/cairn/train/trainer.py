@@ -254,8 +254,10 @@ def _replay(
         return None
     steps: Ring | Frames
     if envs.spec.stack > 1:  # every frame stored once
-        must_fit(cfg.capacity, Frames.bytes_each(envs.spec), mapped=folder is not None)
-        steps = Frames(cfg.capacity, recipe.envs, envs.spec, gamma=cfg.gamma, n=cfg.n_step, **common)
+        packed = getattr(cfg, "frame_bytes", 0)
+        must_fit(cfg.capacity, Frames.bytes_each(envs.spec, packed), mapped=folder is not None)
+        walk: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "frame_bytes": packed}
+        steps = Frames(cfg.capacity, recipe.envs, envs.spec, **walk, **common)
     else:
         steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
     if getattr(cfg, "priority", 0.0) > 0:

@@ -1,0 +1,110 @@
+"""Where the frames of a replay lie: as they are, or each compressed by zlib in a ring of bytes. Both lose nothing."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from cairn.core.errors import CairnError
+from cairn.core.types import Array
+from cairn.replay.storage import Storage
+
+LEVEL = 1  # zlib's fastest
+
+
+class Store(Protocol):
+    """Numbered slots of one frame each."""
+
+    def write(self, slot: Array, frame: Array) -> None: ...
+    def read(self, slot: Array) -> Array: ...
+    def holds(self, slot: Array) -> Array:
+        """Whether what was last written there is there still."""
+
+    def save(self) -> dict[str, int]: ...
+    def load(self, saved: dict[str, int]) -> None: ...
+
+
+class Plain:
+    """An array of frames."""
+
+    def __init__(self, slots: int, shape: tuple[int, ...], dtype: str, folder: Path | None) -> None:
+        self.storage = Storage({"frames": ((slots, *shape), dtype)}, folder)
+        self.frames = self.storage.arrays["frames"]
+
+    def write(self, slot: Array, frame: Array) -> None:
+        self.frames[slot] = frame
+
+    def read(self, slot: Array) -> Array:
+        return self.frames.take(slot, 0, mode="wrap")
+
+    def holds(self, slot: Array) -> Array:
+        return np.ones(slot.shape, bool)
+
+    def save(self) -> dict[str, int]:
+        self.storage.sync()
+        return {}
+
+    def load(self, saved: dict[str, int]) -> None:
+        self.storage.must_be_found()
+
+
+class Packed:
+    """A ring of bytes: each frame lies behind the one written before it, and its slot says where and how long it is.
+
+    `live` frames of `each` bytes are kept, more where they take less and fewer where they take more. As elsewhere
+    there is `slack` besides for what is written after a checkpoint, and what the last two need is never overwritten:
+    frames that take too much for that end the run with a sentence.
+    """
+
+    def __init__(
+        self, slots: int, shape: tuple[int, ...], dtype: str, folder: Path | None, *, each: int, live: int, slack: int
+    ) -> None:
+        self.shape, self.dtype, self.each = shape, dtype, each
+        whole = int(np.prod(shape)) * np.dtype(dtype).itemsize + 64  # what zlib may make of noise
+        self.live, self.size = max(each * live, 8 * whole), max(each * live, 8 * whole) + each * slack + whole
+        fields = {"packed": ((self.size,), "uint8"), "place": ((slots,), "int64"), "length": ((slots,), "int32")}
+        self.storage = Storage(fields, folder)  # type: ignore[arg-type]
+        self.bytes, self.place, self.length = (self.storage.arrays[name] for name in fields)
+        self.written = 0  # bytes since the beginning
+        self.marks: list[int] | None = None  # how many there were at the last two checkpoints
+
+    def write(self, slot: Array, frame: Array) -> None:
+        for at, one in zip(slot.tolist(), frame, strict=True):
+            packed = np.frombuffer(zlib.compress(one.tobytes(), LEVEL), np.uint8)
+            start = self.written % self.size
+            if start + len(packed) > self.size:  # it lies in one piece
+                self.written += self.size - start
+                start = 0
+            end = self.written + len(packed)
+            if self.marks is not None and end - self.marks[0] > self.size - self.live:
+                raise CairnError(
+                    f"the frames take more than the {self.each} bytes that agent.frame_bytes keeps for each, and would"
+                    " overwrite what a checkpoint needs; raise it, or set it to 0 to keep them as they are."
+                )
+            self.bytes[start : start + len(packed)] = packed
+            self.place[at], self.length[at], self.written = self.written, len(packed), end
+
+    def read(self, slot: Array) -> Array:
+        """[...] -> [..., *frame]; a frame that is asked for twice is unpacked once."""
+        which, again = np.unique(slot, return_inverse=True)
+        start = self.place[which] % self.size
+        spans = np.stack([start, start + self.length[which]], 1).tolist()
+        found = [zlib.decompress(self.bytes[first:last].data) for first, last in spans]
+        frames = np.frombuffer(b"".join(found), self.dtype).reshape(-1, *self.shape)
+        return frames[again.reshape(slot.shape)]
+
+    def holds(self, slot: Array) -> Array:
+        return np.asarray(self.place[slot] >= self.written - self.live)
+
+    def save(self) -> dict[str, int]:
+        self.storage.sync()
+        self.marks = [self.written if self.marks is None else self.marks[-1], self.written]
+        return {"bytes": self.written, "bytes_before": self.marks[0]}
+
+    def load(self, saved: dict[str, int]) -> None:
+        self.storage.must_be_found()
+        self.written = saved["bytes"]
+        self.marks = [saved["bytes_before"], saved["bytes"]]
