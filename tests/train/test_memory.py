@@ -53,6 +53,23 @@ def test_it_is_said_before_a_file_is_made(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["pong-ppo", "--env", "ALE/Pongg-v5"], "there is no environment 'ALE/Pongg-v5'. Did you mean ALE/Pong-v5?"),
+        (["pong-ppo", "--device", "cuda:77"], "device 'cuda:77' is not available here; use --device cpu, or auto."),
+        (["breakout-dqn", "--agent.capacity", str(10**9), "--steps", str(10**9)], "of memory; a capacity of "),
+    ],
+)
+def test_what_a_game_lacks_is_one_sentence(args, words, tmp_path, capsys):
+    pytest.importorskip("ale_py")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", *args, "--out", str(tmp_path / "run")])
+    told = capsys.readouterr().err.strip()
+    assert stop.value.code == 2 and words in told and len(told.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
 def test_hierarchies_are_measured_too():
     level = SACConfig(capacity=10**11)
     agent = HIROConfig(high=SACConfig(), low=level, subgoal=(0, 2), subgoal_range=(0.5, 0.5))
