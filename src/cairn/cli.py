@@ -33,6 +33,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
   cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
+  cairn sweep NAME [--seeds 5] [--jobs 2] [options of train]     several seeds, and what they say together
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
 
@@ -315,6 +316,32 @@ def command_doctor(args: list[str]) -> int:
     return int(count["error"] > 0)
 
 
+def command_sweep(args: list[str]) -> int:
+    from cairn.report.sweep import sweep, table
+
+    own, rest = {}, args
+    for name, default in (("--seeds", "5"), ("--jobs", "1"), ("--episodes", "100")):
+        value, rest = _take(rest, name)
+        own[name] = _counted(name, value or default)
+    out, rest = _take(rest, "--out")
+    if "--resume" in rest or _take(rest, "--seed")[0] is not None:
+        raise CairnError("a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume.")
+    if not rest or rest[0].startswith("-"):
+        raise CairnError("name a recipe to sweep (see cairn list).")
+    base, options = _base_recipe(rest)
+    parse(type(base), options, default=base, prog=f"cairn sweep {base.name}")  # mistakes come before anything starts
+    folder, seeds = Path(out or f"runs/sweep-{base.name}"), range(1, own["--seeds"] + 1)
+    trials = sweep(base.name, options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"])
+    print(table(trials))
+    return int(any(trial.fault for trial in trials))
+
+
+def _counted(name: str, text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise CairnError(f"{name} is {text}; it must be a number, at least 1.")
+    return int(text)
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
@@ -324,6 +351,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "demos": command_demos,
     "doctor": command_doctor,
     "bench": command_bench,
+    "sweep": command_sweep,
 }
 
 

@@ -1,0 +1,79 @@
+"""One recipe under several seeds: a process each, as many at a time as asked for, each resumed where it was left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cairn.report.stats import bootstrap, interquartile_mean
+
+CAIRN = (sys.executable, "-m", "cairn")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of one seed; `fault` is the last line it said where it failed."""
+
+    seed: int
+    folder: Path
+    figure: float = float("nan")  # success or return of the best policy, over fresh episodes
+    steps: int = 0
+    seconds: float = 0.0
+    fault: str = ""
+
+
+def sweep(
+    name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int
+) -> list[Trial]:
+    """`cairn train NAME OPTIONS` under each seed into out/sSEED, and score the best policy of each."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes), seeds))
+
+
+def _trial(name: str, options: Sequence[str], seed: int, folder: Path, jobs: int, episodes: int) -> Trial:
+    score = folder / "score.json"
+    if not score.exists():
+        begun = (folder / "config.json").exists()
+        rest = ["--resume"] if begun else ["--seed", str(seed), *options]
+        said = _run([*CAIRN, "train", name, *rest, "--out", str(folder)], jobs)
+        if said.returncode == 0:
+            said = _run([*CAIRN, "eval", str(folder), "--episodes", str(episodes), "--json"], jobs)
+        if said.returncode != 0:
+            lines = said.stderr.strip().splitlines() or ["it said nothing"]
+            return Trial(seed, folder, fault=lines[-1])
+        score.write_text(said.stdout)
+    found, (steps, seconds) = json.loads(score.read_text()), _spent(folder)
+    figure = found["mean"] if found["success"] is None else found["success"]
+    return Trial(seed, folder, figure, steps, seconds)
+
+
+def _run(command: list[str], jobs: int) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
+    return subprocess.run(command, env=env, text=True, capture_output=True)
+
+
+def _spent(folder: Path) -> tuple[int, float]:
+    """The step and the second of the last line of the log."""
+    last = (folder / "metrics.csv").read_text().strip().splitlines()[-1].split(",")
+    return int(last[0]), float(last[1])
+
+
+def table(trials: Sequence[Trial]) -> str:
+    lines = [f"{'seed':>6}{'score':>12}{'steps':>14}{'seconds':>10}"]
+    for t in trials:
+        told = f"{t.figure:>12,.4g}{t.steps:>14,}{t.seconds:>10,.0f}" if not t.fault else f"  failed: {t.fault}"
+        lines.append(f"{t.seed:>6}{told}")
+    good = [t.figure for t in trials if not t.fault]
+    if good:
+        low, high = bootstrap(good)
+        lines.append(
+            f"{len(good)} seeds: interquartile mean {interquartile_mean(good):,.4g}"
+            f" (95 % of resampled sets {low:,.4g} to {high:,.4g}), worst {min(good):,.4g}, best {max(good):,.4g}"
+        )
+    return "\n".join(lines)

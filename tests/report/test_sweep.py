@@ -1,0 +1,68 @@
+"""Several seeds of one recipe, and what they say together."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cairn.cli import main
+from cairn.report.stats import bootstrap, interquartile_mean
+
+
+def test_the_middle_half():
+    assert interquartile_mean([1, 2, 3, 4]) == 2.5
+    assert interquartile_mean([100, 2, 3, -50]) == 2.5
+    assert interquartile_mean([7]) == 7
+    assert interquartile_mean([1, 2, 3]) == pytest.approx((0.25 * 1 + 1 * 2 + 0.25 * 3) / 1.5)
+    rng = np.random.default_rng(0).normal(size=1000)
+    assert interquartile_mean(rng) == pytest.approx(np.sort(rng)[250:750].mean())
+
+
+def test_the_interval_holds_the_mean_and_narrows_with_seeds():
+    low, high = bootstrap([1, 2, 3, 4, 5])
+    assert 1 <= low < 3 < high <= 5
+    few, many = (np.diff(bootstrap(list(range(5)) * k)) for k in (1, 8))
+    assert many < few
+    assert bootstrap([3, 3, 3]) == (3, 3)
+
+
+QUICK = ["--steps", "300", "--eval-every", "300", "--eval-episodes", "1"]
+
+
+def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
+    command = ["sweep", "cartpole-ppo", "--seeds", "2", "--episodes", "2", "--out", str(tmp_path), *QUICK]
+    with pytest.raises(SystemExit) as stop:
+        main(command)
+    said = capsys.readouterr().out
+    assert not stop.value.code and "2 seeds: interquartile mean" in said
+    scores = {s: json.loads((tmp_path / f"s{s}" / "score.json").read_text()) for s in (1, 2)}
+    assert scores[1]["episodes"] == 2
+    stamp = (tmp_path / "s1" / "config.json").stat().st_mtime_ns
+    with pytest.raises(SystemExit):
+        main(command)
+    assert capsys.readouterr().out == said and (tmp_path / "s1" / "config.json").stat().st_mtime_ns == stamp
+
+
+def test_a_seed_that_fails_is_told_and_the_others_count(tmp_path, capsys):
+    (tmp_path / "s2").mkdir()
+    (tmp_path / "s2" / "config.json").write_text("{")
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", "cartpole-ppo", "--seeds", "2", "--episodes", "1", "--out", str(tmp_path), *QUICK])
+    said = capsys.readouterr().out
+    assert stop.value.code == 1 and "failed: cairn:" in said and "1 seeds: interquartile mean" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["cartpole-pp"], "Did you mean cartpole-ppo"),
+        (["cartpole-ppo", "--seeds", "0"], "seeds"),
+        (["cartpole-ppo", "--agent.gama", "0.9"], "Did you mean --agent.gamma"),
+        (["cartpole-ppo", "--seed", "3"], "--seeds"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_starts(args, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", *args])
+    assert stop.value.code == 2 and words in capsys.readouterr().err and list(tmp_path.iterdir()) == []
