@@ -18,7 +18,7 @@ DOORS = {
     "experts": {"core", "nets", "vector", "envs", "agents"},
     "train": {"core", "nets", "replay", "vector", "envs", "agents", "experts"},
     "recipes": {"core", "agents", "train"},
-    "doctor": {"core", "vector", "envs", "agents"},
+    "doctor": {"core", "vector", "envs", "agents", "train"},
     "report": {"core", "vector", "envs", "agents", "train", "recipes"},
 }
 COMPOSED = {

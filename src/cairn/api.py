@@ -17,6 +17,7 @@ from cairn.core.errors import CairnError, closest
 from cairn.core.schedules import Schedule, parse
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Array, Box, Step
+from cairn.doctor.watch import watching
 from cairn.envs.make import Task
 from cairn.recipes import find
 from cairn.train.checkpoint import load_policy, save_policy
@@ -47,7 +48,8 @@ def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool =
     """
     base = find(recipe) if isinstance(recipe, str) else recipe
     expert = _taken_expert(changes)
-    return run_recipe(_changed(base, changes), None if out is None else Path(out), resume=resume, expert=expert)
+    folder = None if out is None else Path(out)
+    return run_recipe(_changed(base, changes), folder, resume=resume, expert=expert, watch=watching)
 
 
 def sample(
@@ -145,7 +147,7 @@ class Model:
             name=f"{self.kind}-{self.task.id}",
         )
         folder, expert = None if out is None else Path(out), _taken_expert(recipe)
-        run_recipe(_changed(plan, recipe), folder, resume=resume, agent=self.agent, expert=expert)
+        run_recipe(_changed(plan, recipe), folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
         return self
 
     def predict(

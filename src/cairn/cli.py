@@ -141,6 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def command_train(args: list[str]) -> int:
+    from cairn.doctor.watch import watching
     from cairn.report.video import prepare_headless
     from cairn.train.trainer import train
 
@@ -155,7 +156,7 @@ def command_train(args: list[str]) -> int:
     recipe = parse(type(base), rest, default=base, prog=f"cairn train {base.name}")
     if not resume:
         folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
-    outcome = train(recipe, folder, resume=resume)
+    outcome = train(recipe, folder, resume=resume, watch=watching)
     if outcome.interrupted:
         print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
         return {"SIGINT": 130, "SIGTERM": 143}[outcome.interrupted]

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -16,6 +18,7 @@ from cairn.cli import main
 from cairn.core.errors import CairnError
 from cairn.doctor.child import _with
 from cairn.doctor.patient import Case
+from cairn.doctor.watch import WATCHERS
 from tests.doctor.tasks import NotesCar, Puck
 
 
@@ -54,7 +57,7 @@ def test_the_discount_of_the_agent_is_what_counts():
     case = Case()
     assert _with(case, None).gamma == 0.99
     assert _with(case, PPOConfig(gamma=0.9)).gamma == 0.9
-    assert _with(case, SACConfig(normalise=True)).normalises
+    assert _with(case, SACConfig(normalise=True)).normalises and _with(case, PPOConfig(normalise_obs=True)).normalises
     assert _with(case, AggreVaTeDConfig(learner=PPOConfig(gamma=0.8))).gamma == 0.8
     hiro = HIROConfig(high=DQNConfig(gamma=0.9), every=10)
     assert _with(case, hiro).gamma == pytest.approx(0.99) and _with(case, hiro).hindsight
@@ -108,4 +111,9 @@ def test_every_code_is_in_the_book():
     text = "".join(path.read_text() for path in (root / "src" / "cairn" / "doctor").rglob("*.py"))
     codes = set(re.findall(r'(?:Finding|_broken)\(\s*"([a-z-]+)"', text))
     told = set(re.findall(r"`([a-z-]+)`", (root / "docs" / "doctor.md").read_text()))
-    assert len(codes) > 35 and codes <= told, codes - told
+    assert len(codes) > 35 and codes | set(WATCHERS) <= told, codes - told
+
+
+def test_the_process_that_probes_does_not_pay_for_torch():
+    code = "import sys, cairn.doctor; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -55,10 +55,14 @@ def _with(case: Case, cfg: Any) -> Case:
         return case
     if hasattr(cfg, "high"):
         gamma = max(0.0, 1 - (1 - float(cfg.high.gamma)) / int(cfg.every))
-        return replace(case, gamma=gamma, hindsight=True, normalises=bool(getattr(cfg.low, "normalise", False)))
+        return replace(case, gamma=gamma, hindsight=True, normalises=_normalises(cfg.low))
     cfg = getattr(cfg, "learner", cfg)
     gamma = float(getattr(cfg, "gamma", case.gamma))
-    return replace(case, gamma=gamma, normalises=bool(getattr(cfg, "normalise", False)))
+    return replace(case, gamma=gamma, normalises=_normalises(cfg))
+
+
+def _normalises(cfg: Any) -> bool:
+    return bool(getattr(cfg, "normalise", False) or getattr(cfg, "normalise_obs", False))
 
 
 def _examined(make: Callable[[], gym.Env[Any, Any]], case: Case) -> list[Finding]:

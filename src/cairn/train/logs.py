@@ -14,6 +14,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from cairn.core.types import Episode
 from cairn.train.evaluate import Score
+from cairn.train.watching import Remark
 
 
 class Logs:
@@ -47,6 +48,11 @@ class Logs:
 
     def episode(self, episode: Episode, seconds: float) -> None:
         self.files["monitor.csv"].write(f"{episode.total:.6f},{episode.length},{seconds:.4f}\n")
+
+    def remark(self, step: int, remark: Remark) -> None:
+        """A watcher spoke: one JSON object a line, read back when the run is resumed."""
+        with open(self.folder / "watch.jsonl", "a") as file:
+            file.write(json.dumps({"step": step, **vars(remark)}) + "\n")
 
     def evaluation(self, step: int, score: Score) -> None:
         self.evaluations.append((step, score))

@@ -28,6 +28,7 @@ from cairn.train.logs import Logs
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.progress import Progress
 from cairn.train.recipe import Recipe
+from cairn.train.watching import Moment, Watcher
 
 SAME_REQUEST = 1.0  # s: `timeout` and schedulers signal the process and then its group, which is asking once
 
@@ -40,8 +41,9 @@ class Run:
         recipe: Recipe,
         folder: Path | None,
         evaluator: Callable[[Agent, Callable[[], bool]], Score | None] | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
-        self.recipe, self.folder, self.evaluator = recipe, folder, evaluator
+        self.recipe, self.folder, self.evaluator, self.watcher = recipe, folder, evaluator, watcher
         self.device = recipe.device
         self.step = self.updates = self.episodes = 0
         self.restarts = self.earlier_restarts = 0  # environment workers replaced
@@ -70,6 +72,7 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_config()
             shutil.rmtree(self.folder / "tb", ignore_errors=True)  # of a start that came to nothing
+            (self.folder / "watch.jsonl").unlink(missing_ok=True)
             self.logs = Logs(self.folder, self.recipe.env)
 
     def _write_config(self) -> None:
@@ -156,6 +159,8 @@ class Run:
             if counted[episode.env]:
                 self.episodes += 1
                 self.recent.append((episode.total, episode.length, episode.success))
+                if self.watcher is not None:
+                    self.watcher.episode(episode, bool(step.terminated[episode.env]))
                 if self.logs is not None:
                     self.logs.episode(episode, self.seconds)
         self.progress_line.show(self.step, self._headline() if self.progress_line.live else "")
@@ -219,6 +224,17 @@ class Run:
         values["time/env_restarts"] = float(self.restarts)
         if self.logs is not None:
             self.logs.metrics(self.step, self.seconds, values)
+        self._watch(values)
+
+    def _watch(self, values: Mapping[str, float]) -> None:
+        """Say what a watcher says, and write it down."""
+        if self.watcher is None:
+            return
+        now = Moment(self.step, self.progress, self.updates, values, self.best, self.recipe.target)
+        for remark in self.watcher.check(now):
+            self.progress_line.say(f"step {self.step:,}: {remark}")
+            if self.logs is not None:
+                self.logs.remark(self.step, remark)
 
     def evaluate(self, agent: Agent) -> None:
         """Score the policy on separate environments; keep it if it is the best; see whether the target holds."""

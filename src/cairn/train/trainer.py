@@ -16,6 +16,7 @@ from cairn.core.checks import validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
+from cairn.core.types import Spec
 from cairn.envs.goals import goal_rule
 from cairn.envs.make import Task
 from cairn.replay.base import Replay
@@ -35,6 +36,7 @@ from cairn.train.memory import keep_freed_memory, must_fit
 from cairn.train.recipe import Recipe
 from cairn.train.remote import Company
 from cairn.train.run import Run, read_recipe
+from cairn.train.watching import Watcher
 from cairn.vector.base import Vector
 from cairn.vector.make import Backend, choose, make_vector
 
@@ -61,10 +63,12 @@ def train(
     resume: bool = False,
     agent: Agent | None = None,
     expert: Source | None = None,
+    watch: Callable[[AgentConfig, Spec, Path | None], Watcher] | None = None,
 ) -> Outcome:
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written.
 
     `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
+    `watch` makes whoever watches the run, and is given its folder where it is resumed.
     """
     recipe = replace(validated(recipe), device=usable(recipe.device))
     _check_replay(recipe)
@@ -89,7 +93,8 @@ def train(
         if isinstance(recipe.agent, Imitator):
             assert not isinstance(envs, Company)
             lesson = prepare(recipe, expert, envs)
-        run = Run(recipe, folder, scorer)
+        watcher = None if watch is None else watch(recipe.agent, envs.spec, folder if resume else None)
+        run = Run(recipe, folder, scorer, watcher)
         replay = _replay(recipe, agent, envs, folder)
         run.resume(agent, replay) if resume else run.start()
         with run:

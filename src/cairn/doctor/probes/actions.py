@@ -13,23 +13,44 @@ from cairn.doctor.finding import Finding, plural
 from cairn.doctor.patient import Patient
 from cairn.doctor.play import draw, limits
 
-PLACES = 4  # states an action is tried in, fewer where that takes more than the share of the time
-SHARE = 0.1
-LEAD, HOLD = 12, 8  # random steps to such a state, and steps the action is held there
-MOST = 20  # actions or dimensions that are tried
+LEADS = (64, 0, 16, 4)  # random steps to the states an action is tried in: a game may not be on at its start
+HOLD, LONG = 8, 64  # steps it is held there; so long where no action made a difference
+SHARE = 0.1  # of the time given; where that is not enough, the last two states are left out
+MOST = 10  # actions or dimensions that are tried
 TOLERANCE = 0.01  # of an entry's range: where repeating the same actions differs by more, nothing can be told
 
 
 def effect(p: Patient) -> Iterator[Finding]:
     """Every dimension, or every discrete action, must lead somewhere else than the others."""
     space = p.first.action_space
-    compare = _Compare(p, space.n if isinstance(space, spaces.Discrete) else 2 * len(limits(space)[0].ravel()))
-    if not compare.possible:
-        return
-    if isinstance(space, spaces.Discrete):
-        yield from _discrete(compare, int(space.n), int(space.start))
-    else:
-        yield from _continuous(compare, space)
+    discrete = isinstance(space, spaces.Discrete)
+    tried = min(int(space.n) if discrete else space.low.size, MOST)
+    idle: list[str] = []
+    for hold in (HOLD, LONG):  # where nothing answers, perhaps nothing could just then
+        compare = _Compare(p, tried if discrete else 2 * tried, hold)
+        if not compare.possible or tried == 0 or (discrete and tried == 1):
+            return
+        idle = _alike(compare, int(space.start), tried) if discrete else _dead(compare, space, tried)
+        nothing = len(idle) == (tried * (tried - 1) // 2 if discrete else tried)
+        if not nothing:
+            break
+    looked = f"{hold} steps in each of {len(compare.leads)} states"
+    if nothing:
+        yield Finding(
+            "action-no-effect",
+            "error",
+            "No action has any effect on what is seen.",
+            f"{plural(tried, 'action' if discrete else 'dimension')} tried, all with the same outcome; {looked}",
+            "Look whether step() uses its argument, and whether the observation shows what it moves.",
+        )
+    elif idle:
+        yield Finding(
+            "action-no-effect",
+            "hint",
+            "Some actions did the same." if discrete else "A part of the action changed nothing that is seen.",
+            f"{', '.join(idle[:5])}; {looked}",
+            "Leave it out of the action space if it never does; exploration is spent on it.",
+        )
 
 
 def bounds(p: Patient) -> Iterator[Finding]:
@@ -73,48 +94,17 @@ def _saturates(compare: _Compare, space: spaces.Box, i: int, share: float) -> bo
     return not compare.same(highest, compare.of(_at(space, i, low)))
 
 
-def _continuous(compare: _Compare, space: spaces.Box) -> Iterator[Finding]:
+def _dead(compare: _Compare, space: spaces.Box, tried: int) -> list[str]:
+    """Dimensions whose lowest value does what their highest does."""
     low, high = limits(space)
-    dead = []
-    for i in range(min(low.size, MOST)):
-        if compare.same(*(compare.of(_at(space, i, float(end.flat[i]))) for end in (low, high))):
-            dead.append(i)
-    if len(dead) == min(low.size, MOST):
-        yield _nothing(compare, f"each of {plural(low.size, 'dimension')}, lowest against highest")
-    elif dead:
-        yield Finding(
-            "action-no-effect",
-            "hint",
-            f"Of the {low.size} dimensions of an action, {len(dead)} changed nothing that is seen.",
-            f"dimension {', '.join(map(str, dead))}: lowest against highest, {HOLD} steps, in {compare.places} states",
-            "Leave it out of the action space if it never can; exploration and entropy are spent on it.",
-        )
+    ends = [[compare.of(_at(space, i, float(end.flat[i]))) for end in (low, high)] for i in range(tried)]
+    return [f"dimension {i}" for i in range(tried) if compare.same(*ends[i])]
 
 
-def _discrete(compare: _Compare, count: int, start: int) -> Iterator[Finding]:
-    tried = min(count, MOST)
+def _alike(compare: _Compare, start: int, tried: int) -> list[str]:
+    """Pairs of discrete actions that do the same."""
     outcomes = [compare.of(lambda a, k=k: start + k) for k in range(tried)]
-    alike = [(j, k) for k in range(tried) for j in range(k) if compare.same(outcomes[j], outcomes[k])]
-    if tried > 1 and len(alike) == tried * (tried - 1) // 2:
-        yield _nothing(compare, f"{plural(tried, 'action')}, all with the same outcome")
-    elif alike:
-        yield Finding(
-            "action-no-effect",
-            "hint",
-            "Some actions did the same.",
-            f"{', '.join(f'{j} and {k}' for j, k in alike[:5])}: {HOLD} steps each, in {compare.places} states",
-            "Leave one of each out if they never differ; there is less to explore then.",
-        )
-
-
-def _nothing(compare: _Compare, evidence: str) -> Finding:
-    return Finding(
-        "action-no-effect",
-        "error",
-        "No action has any effect on what is seen.",
-        f"{evidence}; {HOLD} steps in each of {compare.places} states",
-        "Look whether step() uses its argument, and whether the observation shows what it moves.",
-    )
+    return [f"{j} and {k}" for k in range(tried) for j in range(k) if compare.same(outcomes[j], outcomes[k])]
 
 
 def _at(space: spaces.Box, i: int, value: float) -> Any:
@@ -131,22 +121,16 @@ def _at(space: spaces.Box, i: int, value: float) -> Any:
 Outcomes = list[list[Array]]
 
 
-def _places(p: Patient, trials: int) -> int:
-    """How many states there is time for."""
-    for places in range(PLACES, 1, -1):
-        steps = sum(LEAD * place + HOLD for place in range(places))
-        if trials * (steps * p.price("step") + places * p.price("reset")) < SHARE * p.case.seconds:
-            return places
-    return 1
+def _outcomes(p: Patient, change: Any, leads: tuple[int, ...], hold: int) -> Outcomes:
+    """What is seen in each of some states when every action there is changed; the same states and actions each time.
 
-
-def _outcomes(p: Patient, change: Any, places: int) -> Outcomes:
-    """What is seen in each of some states when every action there is changed; the same states and actions each time."""
+    Empty where the episode was over before.
+    """
     copy, found = p.first, []
-    for place in range(places):
-        rng = np.random.default_rng(place)
-        actions = [draw(copy.action_space, rng) for _ in range(LEAD * place + HOLD)]
-        found.append(copy.run(place, [*actions[:-HOLD], *map(change, actions[-HOLD:])]))
+    for seed, lead in enumerate(leads):
+        rng = np.random.default_rng(seed)
+        actions = [draw(copy.action_space, rng) for _ in range(lead + hold)]
+        found.append(copy.run(seed, [*actions[:lead], *map(change, actions[lead:])])[lead + 1 :])
     return found
 
 
@@ -154,22 +138,24 @@ def _gap(p: Patient, some: Outcomes, others: Outcomes) -> float:
     """How far two outcomes are apart, by an entry's range in play; infinite where one ended before the other."""
     if any(len(a) != len(b) for a, b in zip(some, others, strict=True)):
         return np.inf
-    wide = some[0][0].size != p.spread.size
-    unit = 1.0 if wide else np.where(p.spread > 1e-9, p.spread, 1.0)
     pairs = [(x, y) for a, b in zip(some, others, strict=True) for x, y in zip(a, b, strict=True)]
-    return max(float((np.abs(x.astype(float) - y) / unit).max()) for x, y in pairs)
+    wide = bool(pairs) and pairs[0][0].size != p.spread.size
+    unit = 1.0 if wide else np.where(p.spread > 1e-9, p.spread, 1.0)
+    return max((float((np.abs(x.astype(float) - y) / unit).max()) for x, y in pairs), default=0.0)
 
 
 class _Compare:
     """Whether outcomes differ by more than the same actions do when they are repeated."""
 
-    def __init__(self, p: Patient, trials: int) -> None:
-        self.p, self.places = p, _places(p, trials + 2)
+    def __init__(self, p: Patient, trials: int, hold: int = HOLD) -> None:
+        self.hold = hold
+        price = (sum(LEADS) + len(LEADS) * hold) * p.price("step") + len(LEADS) * p.price("reset")
+        self.p, self.leads = p, LEADS if (trials + 2) * price < SHARE * p.case.seconds else LEADS[:2]
         self.noise = _gap(p, self.of(lambda a: a), self.of(lambda a: a))
         self.possible = self.noise < TOLERANCE
 
     def of(self, change: Any) -> Outcomes:
-        return _outcomes(self.p, change, self.places)
+        return _outcomes(self.p, change, self.leads, self.hold)
 
     def same(self, some: Outcomes, others: Outcomes) -> bool:
         return _gap(self.p, some, others) <= 10 * self.noise

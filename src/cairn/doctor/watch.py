@@ -1,0 +1,258 @@
+"""Watchers of a run: cheap looks at what training logs anyway, each of which speaks once.
+
+They see episodes as they end and the metrics as they are written; nothing is computed in a step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from cairn.core.types import Box, Episode, Spec
+from cairn.doctor.finding import Finding, Severity
+from cairn.train.watching import Moment
+
+KEPT = 20  # values of each metric
+HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)  # entropy of a normal with σ = 1
+COLLAPSED = 0.01  # of the entropy of even choice; or σ
+SATURATED = 0.5  # share of actions beyond their bounds
+KL = 0.2  # nats a policy should not move in one update; the papers aim at 0.01 to 0.03
+BEYOND = 10.0  # times what rewards allow
+OVERUSED = 2000.0  # times that a transition is learned from in the mean
+HUGE = 1e4  # a return that a critic takes long to grow to at its usual rates
+MISSED = 0.05  # share of subgoals reached
+EARLY, LATE = 0.2, 0.6  # of the run
+
+
+class Watch:
+    """The watchers of one run. `said` are codes that were spoken before it was resumed."""
+
+    def __init__(self, cfg: Any, spec: Spec, said: Iterable[str] = ()) -> None:
+        self.cfg, self.spec, self.said = cfg, spec, set(said)
+        self.past: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self.episodes: deque[Episode] = deque(maxlen=200)
+        self.deaths: Counter[int] = Counter()  # lengths of episodes that terminated
+        self.longest = self.ended = 0
+        self.returns: list[tuple[float, float]] = []  # progress, mean return
+
+    @property
+    def gamma(self) -> float:
+        cfg = getattr(self.cfg, "learner", self.cfg)
+        return float(getattr(getattr(cfg, "high", cfg), "gamma", 0.99))
+
+    def episode(self, episode: Episode, terminated: bool) -> None:
+        """One that ended, and whether the task said that it was an end."""
+        self.episodes.append(episode)
+        self.ended += 1
+        self.longest = max(self.longest, episode.length)
+        if terminated:
+            self.deaths[episode.length] += 1
+
+    def check(self, now: Moment) -> list[Finding]:
+        """What there is to say now that has not been said."""
+        for name, value in now.values.items():
+            self.past[name].append(value)
+        if "rollout/ep_rew_mean" in now.values:
+            self.returns.append((now.progress, now.values["rollout/ep_rew_mean"]))
+        found = []
+        for code, watcher in WATCHERS.items():
+            if code not in self.said:
+                told = watcher(self, now)
+                if told is not None:
+                    self.said.add(code)
+                    found.append(Finding(code, *told))
+        return found
+
+
+def watching(cfg: Any, spec: Spec, folder: Path | None) -> Watch:
+    """The watchers of a run that begins, or goes on in a folder where some may have spoken."""
+    path = None if folder is None else folder / "watch.jsonl"
+    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    return Watch(cfg, spec, said=[json.loads(line)["code"] for line in lines])
+
+
+Told = tuple[Severity, str, str, str] | None
+
+
+def not_finite(w: Watch, now: Moment) -> Told:
+    bad = [name for name, value in now.values.items() if not math.isfinite(value)]
+    if not bad:
+        return None
+    remedy = "Lower agent.lr, clip gradients, scale rewards and observations; go back to a checkpoint before it."
+    return "error", "Training has become NaN or infinite.", f"{', '.join(bad)} at step {now.step:,}", remedy
+
+
+def q_beyond(w: Watch, now: Moment) -> Told:
+    """|Q| can be no larger than a whole return, or than the mean reward for ever."""
+    if not w.episodes or w.gamma == 1:
+        return None
+    totals = [abs(e.total) for e in w.episodes]
+    rates = [abs(e.total) / max(e.length, 1) / (1 - w.gamma) for e in w.episodes]
+    allowed = max(*totals, *rates, 1e-3) + abs(now.values.get("train/ent_coef", 0.0)) * 10 / (1 - w.gamma)
+    for name in ("train/q_mean", "train/actor_loss"):  # an actor's loss is its value, negative
+        if abs(now.values.get(name, 0.0)) > BEYOND * allowed:
+            evidence = f"{name} is {now.values[name]:.4g}, rewards allow some {allowed:.3g}"
+            remedy = "Lower agent.lr or agent.updates-per-step, slow the target (agent.tau), use more critics."
+            return "warning", "Values are beyond what rewards allow.", evidence, remedy
+    return None
+
+
+def entropy_collapsed(w: Watch, now: Moment) -> Told:
+    entropy = now.values.get("train/entropy")
+    if entropy is None or now.progress > 0.5 or now.solved or "train/ent_coef" in now.values:
+        return None  # who steers the entropy itself may hold it where it likes
+    action = w.spec.action
+    if isinstance(action, Box):
+        sigma = math.exp(entropy / action.dim - HALF_LOG_2PIE)
+        low, measure = sigma < COLLAPSED, f"σ = {sigma:.2g}"
+    else:
+        share = entropy / math.log(max(action.n, 2))
+        low, measure = share < COLLAPSED, f"{share:.1%} of an even choice"
+    if not low:
+        return None
+    evidence = f"train/entropy is {entropy:.3g}, {measure}, after {now.progress:.0%} of the run"
+    remedy = "Raise agent.entropy-weight, or lower agent.lr."
+    return "warning", "The policy has stopped exploring.", evidence, remedy
+
+
+def std_stuck(w: Watch, now: Moment) -> Told:
+    """A standard deviation that is learned moves a little with every update; a clamped one does not."""
+    past = w.past["train/entropy"]
+    if not isinstance(w.spec.action, Box) or len(past) < 5 or "train/ent_coef" in now.values:
+        return None
+    if max(past) - min(past) > 1e-6 * max(abs(x) for x in past):
+        return None
+    sigma = math.exp(past[-1] / w.spec.action.dim - HALF_LOG_2PIE)
+    evidence = f"train/entropy was {past[-1]:.6g} at {len(past)} logs in a row: σ = {sigma:.3g}"
+    remedy = "Look for a clamp of log-std that it sits on, or a rate of 0."
+    return "error", "The policy's standard deviation does not move.", evidence, remedy
+
+
+def actions_saturated(w: Watch, now: Moment) -> Told:
+    """Of normal actions with deviation σ around the middle, 1 - erf(1/σ√2) lie beyond ±1."""
+    entropy = now.values.get("train/entropy")
+    if not isinstance(w.spec.action, Box) or not w.spec.action.bounded or entropy is None:
+        return None
+    if "train/ent_coef" in now.values or not math.isfinite(entropy):
+        return None  # squashed, not clipped
+    sigma = math.exp(entropy / w.spec.action.dim - HALF_LOG_2PIE)
+    beyond = 1 - math.erf(1 / (sigma * math.sqrt(2)))
+    if beyond < SATURATED:
+        return None
+    evidence = f"σ = {sigma:.3g}: {beyond:.0%} of the actions lie at a bound"
+    remedy = "Begin with a smaller agent.log-std (0 or less) and lower agent.entropy-weight."
+    return "warning", "Actions are saturated: noise decides which bound they are at.", evidence, remedy
+
+
+def kl_large(w: Watch, now: Moment) -> Told:
+    past = list(w.past["train/approx_kl"])[-3:]
+    if len(past) < 3 or min(past) < KL:
+        return None
+    evidence = f"train/approx_kl was {', '.join(f'{x:.2g}' for x in past)} at three logs in a row"
+    remedy = "Lower agent.lr, agent.epochs or agent.clip, or set agent.target-kl."
+    return "warning", "The policy jumps with every update.", evidence, remedy
+
+
+def no_reward(w: Watch, now: Moment) -> Told:
+    if now.progress < EARLY or len(w.episodes) < 10 or w.deaths or any(e.success for e in w.episodes):
+        return None
+    rates = [e.total / max(e.length, 1) for e in w.episodes]
+    if max(rates) - min(rates) > 1e-9 * max(1.0, abs(rates[0])):
+        return None
+    evidence = f"{rates[0]:g} a step in each of {len(w.episodes)} episodes, {now.progress:.0%} of the run"
+    remedy = (
+        "Use --hindsight future where there are goals; else reward progress, explore more, or bring demonstrations."
+    )
+    return "warning", "No reward has ever been seen that differs from the others.", evidence, remedy
+
+
+def reward_scale(w: Watch, now: Moment) -> Told:
+    if len(w.episodes) < 5 or getattr(w.cfg, "normalise_reward", False):
+        return None
+    horizon = 1 / (1 - w.gamma) if w.gamma < 1 else math.inf
+    sizes = [abs(e.total) / max(e.length, 1) * min(horizon, e.length) for e in w.episodes]
+    size = sum(sizes) / len(sizes)
+    if size < HUGE:
+        return None
+    remedy = f"Divide the reward by about {10 ** round(math.log10(size / 100)):,}, or normalise it."
+    return "warning", "Returns are too large for a critic.", f"about {size:.3g} within the discount's horizon", remedy
+
+
+def limit_terminates(w: Watch, now: Moment) -> Told:
+    """Deaths of one and the same length, which is the longest there is, are a clock's."""
+    times = w.deaths[w.longest]
+    if times < 5 or w.longest < 10 or times < 0.25 * w.ended:
+        return None
+    if w.episodes and all(e.success for e in w.episodes if e.length == w.longest):
+        return None
+    evidence = f"{times} of {w.ended} episodes terminated after exactly {w.longest} steps, none went on longer"
+    remedy = "Let the task return truncated=True there: a value that ends at the limit is too low everywhere."
+    return "warning", "A time limit is treated as the end of the world.", evidence, remedy
+
+
+def replay_overused(w: Watch, now: Moment) -> Told:
+    batch = getattr(w.cfg, "batch_size", None)
+    if batch is None or not hasattr(w.cfg, "capacity") or now.step < 1000:
+        return None
+    times = now.updates * batch / now.step
+    if times < OVERUSED:
+        return None
+    evidence = f"each transition is learned from {times:,.0f} times in the mean"
+    remedy = "Lower agent.updates-per-step or agent.batch-size: what is overfitted is not what the task pays."
+    return "warning", "The replay is overused.", evidence, remedy
+
+
+def plateau(w: Watch, now: Moment) -> Told:
+    """The last 40 % of a run no better than what came before, by less than the noise between logs."""
+    if now.progress < LATE or now.solved or len(w.returns) < 20:
+        return None
+    before = [r for at, r in w.returns if at <= now.progress - 0.4]
+    since = [r for at, r in w.returns if at > now.progress - 0.4]
+    if len(before) < 5 or len(since) < 5 or max(since) > max(before) + 1e-9:
+        return None
+    evidence = f"best mean return {max(before):.4g} before, {max(since):.4g} in the last 40 % of the run's steps so far"
+    remedy = "Stop here, or change what limits it: exploration, network, discount; look at the curves of the losses."
+    return "hint", "The return no longer grows.", evidence, remedy
+
+
+def subgoals_missed(w: Watch, now: Moment) -> Told:
+    past = w.past["hiro/subgoal_reached"]
+    if now.progress < EARLY or len(past) < 3 or max(past) > MISSED:
+        return None
+    evidence = f"hiro/subgoal_reached was {max(past):.0%} at the most in the last {len(past)} logs"
+    remedy = "Ask for less: a smaller agent.subgoal-range, a longer agent.every; use agent.low-hindsight."
+    return "warning", "Subgoals are not reached.", evidence, remedy
+
+
+def expert_inconsistent(w: Watch, now: Moment) -> Told:
+    """An untrained policy cannot be better than the expert: then Q* and V* do not belong together."""
+    advantage, q = w.past["imitation/advantage"], w.past["imitation/q"]
+    if len(advantage) < 3 or now.progress > EARLY:
+        return None
+    mean, size = sum(advantage) / len(advantage), sum(map(abs, q)) / max(len(q), 1)
+    if mean <= 0.1 * max(size, 1e-6):
+        return None
+    evidence = f"Q* - V* is {mean:.3g} in the mean at the start, where Q* is {size:.3g}"
+    remedy = "Take both from one source (agent.values), for the same task and discount."
+    return "warning", "The expert's values are inconsistent.", evidence, remedy
+
+
+WATCHERS: dict[str, Callable[[Watch, Moment], Told]] = {
+    "run-not-finite": not_finite,
+    "q-beyond-rewards": q_beyond,
+    "std-stuck": std_stuck,
+    "actions-saturated": actions_saturated,
+    "entropy-collapsed": entropy_collapsed,
+    "kl-large": kl_large,
+    "no-reward": no_reward,
+    "reward-scale": reward_scale,
+    "limit-terminates": limit_terminates,
+    "replay-overused": replay_overused,
+    "plateau": plateau,
+    "subgoals-missed": subgoals_missed,
+    "expert-inconsistent": expert_inconsistent,
+}

@@ -1,0 +1,183 @@
+"""For every watcher a run that it must speak of and its repaired twin, of which it is silent."""
+
+import json
+import time
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from cairn.agents import HIROConfig, PPOConfig, SACConfig, build
+from cairn.core.types import Box, Discrete, Episode, Spec
+from cairn.doctor.watch import WATCHERS, Watch, watching
+from cairn.envs.make import Task
+from cairn.train.recipe import Recipe
+from cairn.train.trainer import train
+from cairn.train.watching import Moment
+from cairn.vector.base import spec_of_env
+from tests.doctor.tasks import Puck
+
+ARM = Spec((3,), "float32", Box((2,), (-1.0, -1.0), (1.0, 1.0)))
+KEYS = Spec((3,), "float32", Discrete(4))
+NORMAL = 0.5 * np.log(2 * np.pi * np.e)  # the entropy of one dimension with σ = 1
+
+
+def said(cfg, spec, values, *, episodes=((-100.0, 100),), deaths=False, logs=25, until=0.9, **more):
+    """The codes of a run whose metrics were always these, or `values(i)` at log i."""
+    watch, found = Watch(cfg, spec), []
+    for i in range(logs):
+        for total, length in episodes:
+            watch.episode(Episode(0, total, length, None), deaths)
+        now = values(i) if callable(values) else values
+        found += watch.check(Moment(1000 * (i + 1), until * (i + 1) / logs, more.get("updates", 0), now))
+    codes = [f.code for f in found]
+    assert len(codes) == len(set(codes))  # once each
+    assert all(f.what.endswith(".") and f.evidence and f.remedy.endswith(".") for f in found)
+    return codes
+
+
+def entropy(*sigma):
+    return lambda i: {"train/entropy": 2 * (NORMAL + np.log(sigma[i % len(sigma)]))}
+
+
+def rising(top):
+    return lambda i: {"rollout/ep_rew_mean": float(min(i, top))}
+
+
+PPO, SAC = PPOConfig(), SACConfig(batch_size=256)
+VARIED = ((-100.0, 100), (-90.0, 100))
+CASES = [
+    ("run-not-finite", {"values": {"train/loss": float("nan")}}, {"values": {"train/loss": 1.0}}),
+    ("q-beyond-rewards", {"values": {"train/q_mean": 5e4}}, {"values": {"train/q_mean": -90.0}}),
+    ("q-beyond-rewards", {"values": {"train/actor_loss": -5e4}, "cfg": SAC}, {"values": {"train/actor_loss": 80.0}}),
+    ("std-stuck", {"values": entropy(0.5)}, {"values": entropy(0.5, 0.501)}),
+    ("actions-saturated", {"values": entropy(7.4, 7.41)}, {"values": entropy(1.0, 0.9)}),
+    ("entropy-collapsed", {"values": entropy(0.001, 0.0011)}, {"values": entropy(0.1, 0.11)}),
+    (
+        "entropy-collapsed",
+        {"values": {"train/entropy": 0.001}, "spec": KEYS},
+        {"values": {"train/entropy": 1.0}, "spec": KEYS},
+    ),
+    ("kl-large", {"values": {"train/approx_kl": 0.5}}, {"values": {"train/approx_kl": 0.02}}),
+    ("no-reward", {"values": {}}, {"values": {}, "episodes": VARIED}),
+    ("reward-scale", {"values": {}, "episodes": ((-8e5, 200),)}, {"values": {}, "episodes": ((-8e2, 200),)}),
+    (
+        "limit-terminates",
+        {"values": {}, "episodes": VARIED, "deaths": True},
+        {"values": {}, "episodes": VARIED, "deaths": False},
+    ),
+    (
+        "replay-overused",
+        {"values": {}, "cfg": SAC, "updates": 400_000},
+        {"values": {}, "cfg": SAC, "updates": 1_000},
+    ),
+    ("plateau", {"values": rising(5)}, {"values": rising(25)}),
+    (
+        "subgoals-missed",
+        {"values": {"hiro/subgoal_reached": 0.01}, "cfg": HIROConfig()},
+        {"values": {"hiro/subgoal_reached": 0.4}, "cfg": HIROConfig()},
+    ),
+    (
+        "expert-inconsistent",
+        {"values": {"imitation/q": 10.0, "imitation/advantage": 4.0}},
+        {"values": {"imitation/q": 10.0, "imitation/advantage": -4.0}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "broken", "repaired"), CASES)
+def test_it_speaks_once_and_its_twin_is_silent(code, broken, repaired):
+    def run(cfg=PPO, spec=ARM, **more):
+        return said(cfg, spec, **more)
+
+    assert code in run(**broken)
+    assert code not in run(**repaired)
+
+
+def test_every_watcher_is_in_the_table():
+    assert {case[0] for case in CASES} == set(WATCHERS)
+
+
+# -- whole runs
+
+
+class Scaled(Puck):
+    def __init__(self, scale=1.0, fault=None):
+        super().__init__(fault)
+        self.scale = scale
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, 1000 * self.scale * reward, *rest
+
+
+gym.register("watchtest/Scaled-v0", Scaled)
+RECIPE = Recipe(
+    env="watchtest/Scaled-v0",
+    agent=PPOConfig(hidden=(16,), horizon=64, epochs=2, batch_size=64),
+    steps=4_000,
+    log_every=500,
+    eval_every=100_000,
+    eval_episodes=1,
+    env_args={"scale": 1e-3},
+)
+
+
+def run(folder, agent=None, **env_args):
+    recipe = replace(RECIPE, env_args={**RECIPE.env_args, **env_args})
+    train(recipe, folder, agent=agent, watch=watching)
+    path = folder / "watch.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {line["code"]: line["step"] for line in lines}
+
+
+def test_a_healthy_run_is_not_spoken_of(tmp_path, capsys):
+    assert run(tmp_path) == {}
+    assert capsys.readouterr().err == ""
+
+
+def test_a_thousand_times_the_reward(tmp_path, capsys):
+    assert run(tmp_path, scale=1.0) == {"reward-scale": 512}
+    assert "step 512: warning: Returns are too large for a critic. [reward-scale]" in capsys.readouterr().err
+
+
+def test_a_truncation_that_is_treated_as_termination(tmp_path):
+    assert run(tmp_path, fault="limit is death") == {"limit-terminates": 512}
+
+
+def clamped(log_std):
+    """PPO whose log-std gets no gradient, as beyond the end of a clamp."""
+    env = Task(RECIPE.env)()
+    agent = build(replace(RECIPE.agent, log_std=log_std), spec_of_env(env)[0])
+    [stuck] = [p for part in agent.policy_parts.values() for n, p in _named(part) if "log_std" in n]
+    stuck.register_hook(torch.zeros_like)
+    return agent
+
+
+def _named(part):
+    return part.named_parameters() if hasattr(part, "named_parameters") else ()
+
+
+def test_a_log_std_that_is_clamped_to_2(tmp_path):
+    assert run(tmp_path, clamped(2.0)) == {"actions-saturated": 512, "std-stuck": 2560}
+
+
+def test_what_was_said_is_not_said_again_after_a_resume(tmp_path):
+    (tmp_path / "watch.jsonl").write_text('{"step": 1, "code": "kl-large"}\n')
+    watch = watching(PPO, ARM, tmp_path)
+    assert watch.said == {"kl-large"}
+    assert watching(PPO, ARM, None).said == set()
+
+
+def test_a_look_takes_less_than_two_percent_of_the_fastest_steps():
+    """A thousand steps between two logs take some 20 ms at the very least (50,000 a second)."""
+    watch = Watch(PPO, ARM)
+    values = {f"train/{i}": float(i) for i in range(20)} | {"train/entropy": 1.0, "rollout/ep_rew_mean": 1.0}
+    for _ in range(200):
+        watch.episode(Episode(0, 1.0, 100, None), True)
+    begun = time.process_time()
+    for i in range(200):
+        watch.check(Moment(1000 * i, i / 200, i, values))
+    assert (time.process_time() - begun) / 200 < 0.02 * 0.02
