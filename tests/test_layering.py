@@ -20,6 +20,7 @@ DOORS = {
     "recipes": {"core", "agents", "train"},
     "doctor": {"core", "vector", "envs", "agents", "train"},
     "report": {"core", "vector", "envs", "agents", "train", "recipes"},
+    "search": {"core", "train", "report"},
 }
 COMPOSED = {
     "hiro": ("dqn", "sac", "td3"),

@@ -26,6 +26,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
   cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER]
   cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
+  cairn train FILE.json [options]     a recipe in a file: a run's config.json, what tune found, your own
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
   cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
   cairn list [--json]
@@ -34,6 +35,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
   cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
   cairn sweep NAME [--seeds 5] [--jobs 2] [options of train]     several seeds, and what they say together
+  cairn tune NAME [--trials 20] [--jobs 2] [--vary lr,gamma] [options of train]     look for better settings
 
 `cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
 
@@ -318,7 +320,7 @@ def command_doctor(args: list[str]) -> int:
 
 
 def command_sweep(args: list[str]) -> int:
-    from cairn.report.sweep import sweep, table
+    from cairn.search.sweep import sweep, table
 
     own, rest = {}, args
     for name, default in (("--seeds", "5"), ("--jobs", "1"), ("--episodes", "100")):
@@ -343,6 +345,27 @@ def _counted(name: str, text: str) -> int:
     return int(text)
 
 
+def command_tune(args: list[str]) -> int:
+    from cairn.search.tune import table, tune
+
+    own, rest = {}, args
+    for name, default in (("--trials", "20"), ("--jobs", "1")):
+        value, rest = _take(rest, name)
+        own[name] = _counted(name, value or default)
+    out, rest = _take(rest, "--out")
+    vary, rest = _take(rest, "--vary")
+    if not rest or rest[0].startswith("-"):
+        raise CairnError("name a recipe to tune (see cairn list).")
+    base, options = _base_recipe(rest)
+    recipe = parse(type(base), options, default=base, prog=f"cairn tune {base.name}")
+    folder = Path(out or f"runs/tune-{base.name}")
+    names = [name.removeprefix("agent.") for name in (vary or "").split(",") if name]
+    study = tune(recipe, names, folder, trials=own["--trials"], jobs=own["--jobs"], seed=recipe.seed)
+    print(table(study, recipe))
+    print(f"the best settings are a recipe of their own: cairn train {folder / 'best.json'}")
+    return 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
@@ -353,6 +376,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "doctor": command_doctor,
     "bench": command_bench,
     "sweep": command_sweep,
+    "tune": command_tune,
 }
 
 
@@ -446,7 +470,10 @@ def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
     from cairn.agents import config_type
     from cairn.recipes import RECIPES, find
     from cairn.train.recipe import Recipe
+    from cairn.train.run import read_recipe
 
+    if args and args[0].endswith(".json"):
+        return read_recipe(Path(args[0])), args[1:]
     if args and not args[0].startswith("-"):
         return find(args[0]), args[1:]
     env, rest = _take(args, "--env")

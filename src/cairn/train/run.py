@@ -300,13 +300,15 @@ class Run:
         return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
 
 
-def read_recipe(folder: Path) -> Recipe:
-    """The recipe a run folder was started with; CairnError where there is none."""
-    path = folder / "config.json"
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a JSON file, or the one a run folder was started with; CairnError where there is none."""
+    folder = path.suffix != ".json"
+    path = path / "config.json" if folder else path
     try:
         return from_plain(Recipe, json.loads(path.read_bytes()))
     except OSError:
-        raise CairnError(f"{folder} holds no run to resume (no config.json).") from None
+        said = f"{path.parent} holds no run to resume (no config.json)." if folder else f"there is no file {path}."
+        raise CairnError(said) from None
     except ValueError as error:
         raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error
 

@@ -1,0 +1,63 @@
+"""Where to look for better settings: around a recipe, each number multiplied by a factor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from cairn.core.checks import validated
+from cairn.core.errors import CairnError, closest
+from cairn.core.schedules import Schedule
+
+SPREAD = 4.0  # a factor lies between 1 / SPREAD and SPREAD
+USUAL = (
+    "lr",
+    "gamma",
+    "tau",
+    "batch_size",
+    "hidden",
+    "horizon",
+    "epochs",
+    "updates_per_step",
+    "target_every",
+    "entropy_weight",
+)
+
+
+def varied(agent: Any, names: Sequence[str] = ()) -> list[str]:
+    """The fields of an agent's config to vary: those named, or the usual ones that it has and that are not 0."""
+    known = {f.name: getattr(agent, f.name) for f in fields(agent)}
+    numbers = [name for name, value in known.items() if _is_number(value)]
+    for name in names:
+        if name not in numbers:
+            raise CairnError(f"agent.{name} is no number of this agent's that could be varied.{closest(name, numbers)}")
+    return list(names) or [name for name in USUAL if name in numbers and _size(known[name]) != 0]
+
+
+def scaled(agent: Any, factors: Mapping[str, float]) -> Any:
+    """The config with each of these fields multiplied; of γ and its like, near 1, what is missing to 1 is."""
+    changed = {name: _times(getattr(agent, name), factor) for name, factor in factors.items()}
+    return validated(replace(agent, **changed), "agent.")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return bool(value) and all(isinstance(v, int) for v in value)
+    return isinstance(value, (int, float, Schedule)) and not isinstance(value, bool)
+
+
+def _size(value: Any) -> float:
+    return value.start if isinstance(value, Schedule) else value[0] if isinstance(value, tuple) else value
+
+
+def _times(value: Any, factor: float) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_times(v, factor) for v in value)
+    if isinstance(value, Schedule):
+        return replace(value, start=value.start * factor, end=value.end * factor)
+    if isinstance(value, int):
+        return max(round(value * factor), 1)
+    if 0.5 < value < 1:
+        return 1 - min((1 - value) * factor, 0.5)
+    return value * factor

@@ -1,0 +1,155 @@
+"""The search for better settings: Optuna proposes, each trial is a training in a process of its own.
+
+A trial is worth the mean of its evaluations over the whole run, held at the last one where it stopped early: to be good
+soon counts as well as to be good in the end. The first trial is the recipe as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cairn.core.errors import CairnError
+from cairn.search.space import SPREAD, scaled, varied
+from cairn.search.sweep import CAIRN
+from cairn.train.plain import to_plain
+from cairn.train.recipe import Recipe
+
+MEASURES = {"success": "eval/success_rate", "return": "eval/mean_reward"}
+LOOK_EVERY = 0.5  # s
+
+
+def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
+    """Go on with the search in `out` until it has so many trials, and write out/best.json; the study."""
+    if importlib.util.find_spec("optuna") is None:
+        raise CairnError("the search needs an extra: pip install 'cairn-rl[tune]'.")
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    chosen = varied(recipe.agent, names)
+    out.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        study_name=recipe.name,
+        storage=f"sqlite:///{out / 'trials.db'}",
+        load_if_exists=True,
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=jobs > 1),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2),
+    )
+    _take_up(study, chosen)
+
+    def objective(trial: Any) -> float:
+        factors = {name: trial.suggest_float(name, 1 / SPREAD, SPREAD, log=True) for name in chosen}
+        settings = replace(recipe, agent=scaled(recipe.agent, factors), name=f"{recipe.name}-{trial.number}")
+        return _worth(trial, settings, out / f"trial-{trial.number}", jobs)
+
+    left = trials - len(_done(study))
+    if left > 0:
+        study.optimize(objective, n_trials=left, n_jobs=jobs, catch=(CairnError,))
+    if not any(t.value is not None and t.state.name == "COMPLETE" for t in study.trials):
+        raise CairnError(f"not one trial was finished; {out} holds what they said.")
+    best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
+    (out / "best.json").write_text(json.dumps(to_plain(best), indent=2) + "\n")
+    return study
+
+
+def _done(study: Any) -> list[Any]:
+    return [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
+
+
+def _take_up(study: Any, names: Sequence[str]) -> None:
+    """The recipe itself comes first; what was under way when a search was killed is tried again."""
+    import optuna
+
+    if not study.trials:
+        study.enqueue_trial({name: 1.0 for name in names})
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        study.enqueue_trial(trial.params or {name: 1.0 for name in names})
+
+
+def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
+    """Train, looking at the evaluations as they come; a trial that is behind most others is stopped."""
+    import optuna
+
+    plan = folder.with_suffix(".json")
+    plan.write_text(json.dumps(to_plain(recipe)) + "\n")
+    env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
+    with open(folder.with_suffix(".log"), "w") as log:
+        command = [*CAIRN, "train", str(plan), "--out", str(folder)]
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+    seen = 0
+    try:
+        while process.poll() is None:
+            time.sleep(LOOK_EVERY)
+            curve = evaluations(folder, recipe.metric)
+            for k in range(seen, len(curve)):
+                trial.report(area(curve[: k + 1], recipe.steps), k)
+            seen = len(curve)
+            if seen and trial.should_prune():
+                raise optuna.TrialPruned
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    if process.returncode != 0:
+        raise CairnError(f"trial {trial.number} failed; {folder.with_suffix('.log')} holds what it said.")
+    return area(evaluations(folder, recipe.metric), recipe.steps)
+
+
+def _die_with_parent() -> None:
+    """A search that is killed leaves no training behind."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def evaluations(folder: Path, metric: str) -> list[tuple[int, float]]:
+    """(step, score) of the evaluations so far."""
+    path = folder / "metrics.csv"
+    if not path.exists():
+        return []
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    return [(int(r[0]), float(r[3])) for r in rows if len(r) == 4 and r[2] == MEASURES[metric] and r[3]]
+
+
+def area(curve: Sequence[tuple[int, float]], steps: int) -> float:
+    """The mean score over the run, each evaluation standing for the steps up to it and the last for all that follow."""
+    if not curve:
+        return float("nan")
+    total, before = 0.0, 0
+    for step, value in curve:
+        total += value * (step - before)
+        before = step
+    return (total + curve[-1][1] * max(steps - before, 0)) / max(steps, before)
+
+
+def table(study: Any, recipe: Recipe) -> str:
+    """The best trials beside the recipe, and which settings mattered."""
+    import optuna
+
+    done = sorted(_done(study), key=lambda t: t.value if t.state.name == "COMPLETE" else -1e18, reverse=True)
+    names = list(study.best_params)
+    lines = [f"{'trial':>6}{'worth':>12}" + "".join(f"{name:>18}" for name in names)]
+    for t in done[:8]:
+        agent = scaled(recipe.agent, t.params)
+        told = f"{t.value:>12,.4g}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
+        cells = "".join(f"{_short(getattr(agent, name)):>18}" for name in names)
+        lines.append(f"{t.number:>6}{told}{cells}" + ("  (the recipe)" if t.number == 0 else ""))
+    whole = [t for t in done if t.state.name == "COMPLETE"]
+    if len(whole) >= 4 and len({t.value for t in whole}) > 1:
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        lines.append("what mattered: " + ", ".join(f"{name} {share:.0%}" for name, share in found.items()))
+    return "\n".join(lines)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace(" ", "")[:16]

@@ -1,0 +1,79 @@
+"""The search for better settings: its arithmetic, then a short search that is killed and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cairn.agents import DQNConfig, PPOConfig
+from cairn.core.errors import CairnError
+from cairn.recipes import find
+from cairn.search.space import scaled, varied
+from cairn.search.tune import area, evaluations
+from cairn.train.run import read_recipe
+
+
+def test_a_trial_is_worth_its_mean_over_the_run_held_at_the_last():
+    assert area([(100, 10.0), (200, 30.0)], 200) == 20.0
+    assert area([(100, 10.0), (200, 30.0)], 400) == 25.0  # it stopped early, at 30
+    assert area([(100, 1.0)], 100) == 1.0
+
+
+def test_factors_of_each_kind_of_number():
+    cfg = DQNConfig(hidden=(64, 32), gamma=0.98, tau=0.01, batch_size=32)
+    new = scaled(cfg, {"hidden": 2.0, "gamma": 2.0, "tau": 2.0, "batch_size": 0.5, "lr": 3.0})
+    assert (new.hidden, new.batch_size) == ((128, 64), 16)
+    assert new.gamma == pytest.approx(0.96) and new.tau == pytest.approx(0.02)
+    assert new.lr.start == pytest.approx(3 * cfg.lr.start)
+    assert scaled(cfg, {name: 1.0 for name in varied(cfg)}) == cfg  # the recipe as it is
+    assert 0.5 <= scaled(cfg, {"gamma": 1e9}).gamma < 1
+
+
+def test_what_is_varied():
+    assert "entropy_weight" in varied(find("pong-ppo").agent)
+    assert varied(PPOConfig(), ["lr", "clip"]) == ["lr", "clip"]
+    with pytest.raises(CairnError, match="Did you mean gamma"):
+        varied(DQNConfig(), ["gama"])
+    with pytest.raises(CairnError, match="no number"):
+        varied(DQNConfig(), ["activation"])
+
+
+QUICK = ["--steps", "400", "--eval-every", "100", "--eval-episodes", "2", "--checkpoint-every", "100000"]
+
+
+def test_a_search_that_is_killed_goes_on_and_writes_a_recipe(tmp_path):
+    pytest.importorskip("optuna")
+    out = tmp_path / "search"
+    command = [sys.executable, "-m", "cairn", "tune", "cartpole-dqn", "--vary", "lr,gamma", "--out", str(out), *QUICK]
+    process = subprocess.Popen([*command, "--trials", "50"], stdout=subprocess.DEVNULL)
+    while not (out / "trial-1").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    said = subprocess.run([*command, "--trials", "4"], text=True, capture_output=True)
+    assert said.returncode == 0, said.stderr
+    assert "(the recipe)" in said.stdout and "best.json" in said.stdout
+    best = read_recipe(out / "best.json")
+    base = find("cartpole-dqn")
+    assert best.name == "cartpole-dqn-tuned" and best.env == base.env and best.agent.hidden == base.agent.hidden
+    finished = [f for f in out.glob("trial-*") if f.is_dir() and len(evaluations(f, "return")) == 4]
+    assert len(finished) >= 3
+    plain = json.loads((out / "best.json").read_text())
+    assert plain["kind"] == "Recipe"
+    rerun = [
+        sys.executable,
+        "-m",
+        "cairn",
+        "train",
+        str(out / "best.json"),
+        "--steps",
+        "100",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    assert subprocess.run(rerun, capture_output=True).returncode == 0
