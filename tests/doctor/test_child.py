@@ -90,7 +90,7 @@ def test_a_module_that_fails_to_import_is_a_finding(text, tmp_path, monkeypatch,
 
 def test_versions_known_to_be_broken(capsys):
     code, said = doctor("FetchReach-v3", capsys=capsys)
-    assert code == 1 and "use FetchReach-v4" in said.out
+    assert code == 1 and "[known-broken]" in said.out and "use FetchReach-v4" in said.out
 
 
 def test_a_registered_task_with_the_discount_of_a_recipe(capsys):

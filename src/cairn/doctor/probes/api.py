@@ -21,11 +21,19 @@ CONTRACT = "See https://gymnasium.farama.org/api/env."
 
 def version(p: Patient) -> Iterator[Finding]:
     """Tasks and versions known to be broken."""
-    env = p.bare
-    name = env.spec.id if env.spec is not None else ""
-    fault = known_fault(name)
-    if fault:
-        yield Finding("known-broken", "error", f"{name} is known to be broken.", fault, "Use the version named there.")
+    for name in _names(p):
+        fault = known_fault(name)
+        if fault:
+            what = f"{name} is known to be broken."
+            yield Finding("known-broken", "error", what, fault, "Use the version named there.")
+            return
+
+
+def _names(p: Patient) -> Iterator[str]:
+    """What the task is called, before it is made, since that may fail, and after."""
+    yield p.case.name
+    if p.bare.spec is not None:
+        yield p.bare.spec.id
 
 
 def interface(p: Patient) -> Iterator[Finding]:

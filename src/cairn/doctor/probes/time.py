@@ -103,10 +103,11 @@ def _to_reward(p: Patient) -> tuple[float, str] | None:
     values, counts = np.unique(np.concatenate(rewards), return_counts=True)
     usual = values[counts.argmax()]
     first = [int(np.flatnonzero(r != usual)[0]) + 1 for r in rewards if (r != usual).any()]
-    first += [t.length for t in p.plays if t.terminated]
-    if not first:
-        return None
-    return float(min(first)), f"of {len(rewards)} episodes the first to be paid was so after {min(first)} steps"
+    first += [t.length for t in p.plays if t.terminated and (t.reward == usual).all()]
+    if 2 * len(first) < len(rewards):
+        return None  # who is paid by chance, once in a while, could have been paid earlier
+    how = f"{len(first)} of {len(rewards)} episodes were paid, none before step {min(first)}"
+    return float(min(first)), how
 
 
 def _repeat(needed: float, gamma: float) -> int:
