@@ -132,6 +132,32 @@ def test_a_learner_can_begin_as_a_clone(learner, spec):
     assert apart.mean() < 0.1 and agent.net.log_std.tolist() == before
 
 
+@pytest.mark.parametrize("learner", [ReinforceConfig(normalise_obs=True), PPOConfig(normalise_obs=True)])
+def test_inputs_do_not_move_under_the_learner(learner):
+    """What the first states look like is kept: later ones, of a learner that falls, are of another world."""
+    agent = AggreVaTeD(AggreVaTeDConfig(learner), REAL)
+    for shift in (0.0, 100.0):
+        agent.update(OBS + shift, torch.zeros(64, 2), torch.randn(64), torch.zeros(64))
+        assert torch.allclose(agent.net.normalizer.mean.float(), OBS.mean(0), atol=1e-6)
+
+
+def test_each_iteration_is_a_loss_of_its_own():
+    """Adam begins anew: moments of other states would make its first steps too long."""
+    agent = AggreVaTeD(AggreVaTeDConfig(SMALL, updates=5, batch_size=16), REAL)
+    for _ in range(2):
+        agent.update(OBS, torch.zeros(64, 2), torch.zeros(64), torch.zeros(64), lambda obs, action: action.sum(1))
+        assert int(agent.learner.opt.count) == 5
+
+
+def test_a_learner_compared_with_itself_is_paid_nothing_for_its_own_mode(monkeypatch):
+    agent = AggreVaTeD(AggreVaTeDConfig(SMALL, updates=3, batch_size=16, against="own"), REAL)
+    paid = []
+    monkeypatch.setattr(agent, "_step", lambda obs, action, gain: paid.append((action, gain)) or {})
+    agent.update(OBS, torch.zeros(64, 2), torch.zeros(64), torch.full((64,), 7.0), lambda obs, action: action.sum(1))
+    for action, gain in paid:  # an untrained mode is all but zero
+        assert torch.allclose(gain, action.sum(1), atol=0.2)
+
+
 @pytest.mark.parametrize("learner", [SMALL, PPOConfig(hidden=(8,))])
 def test_every_update_of_an_iteration_draws_its_own_actions(learner):
     agent = AggreVaTeD(AggreVaTeDConfig(learner, updates=5, batch_size=16), REAL)
@@ -152,6 +178,7 @@ def test_every_update_of_an_iteration_draws_its_own_actions(learner):
     [
         (AggreVaTeDConfig(PPOConfig(), gradient="natural"), "agent.gradient is reinforce's"),
         (AggreVaTeDConfig(SMALL, updates=5, values="fitted"), "allow one an iteration"),
+        (AggreVaTeDConfig(SMALL, against="own"), "set agent.updates above 1"),
         (AggreVaTeDConfig(SMALL, alpha_decay=1.5), "agent.alpha_decay is 1.5"),
         (AggreVaTeDConfig(ReinforceConfig(gamma=2.0)), "agent.learner.gamma is 2"),
     ],

@@ -56,6 +56,8 @@ class AggreVaTeDConfig:
     cg_steps: Count = 10  # conjugate gradient iterations
     values: Literal["critics", "fitted", "rollouts"] = "critics"  # where Q* comes from: the expert's own critics; V*
     # fitted to its returns, and the step that was taken; or its playing on from the state
+    against: Literal["expert", "own"] = "expert"  # what Q*(s, a) is compared with: V*(s), or Q* of the learner's own
+    # mode, which leaves the expected gradient as it is and its noise smaller; it needs values that judge any action
     near: NonNegative = 0.0  # what critics' Q* loses by the squared distance of an action from the expert's own
     judged: Count = 128  # states an iteration that are judged by playing on
     fit_episodes: Count = 20  # of the expert, that V* is fitted to where no demonstrations are given
@@ -78,6 +80,8 @@ class AggreVaTeD:
             raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
         if cfg.updates > 1 and cfg.values != "critics":
             raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
+        if cfg.against == "own" and cfg.updates == 1:
+            raise CairnError("agent.against is own, which judges actions anew; set agent.updates above 1.")
         learner: PPO | Reinforce
         if isinstance(cfg.learner, PPOConfig):
             learner = PPO(cfg.learner, spec, seed=seed, device=device)
@@ -110,8 +114,7 @@ class AggreVaTeD:
     def clone(self, obs: Tensor, action: Tensor) -> None:
         """Steps towards the expert's actions in its B states: log π(a*|s), with σ as it stands."""
         net, opt = self.net, self.learner.opt
-        if net.normalizer is not None:
-            net.normalizer.update(obs)
+        self._first_sight(obs)
         for i in range(self.cfg.clone):
             some = torch.randint(len(obs), (self.cfg.clone_batch,), generator=self.generator, device=obs.device)
             policy = net.policy(net.normalise(obs[some]))
@@ -131,24 +134,44 @@ class AggreVaTeD:
 
         More than one update needs `judge`: each then draws states and actions of its own.
         """
+        self._first_sight(obs)
         if self.cfg.updates == 1:
             metrics = self._step(obs, action, self.signal(q, v))
+        else:
+            self._begin_anew()
         for _ in range(self.cfg.updates if self.cfg.updates > 1 else 0):
             assert judge is not None  # as the constructor has seen
             some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
             drawn = self.act(obs[some], explore=True)
-            metrics = self._step(obs[some], drawn, self.signal(judge(obs[some], drawn), v[some]))
+            beside = v[some] if self.cfg.against == "expert" else judge(obs[some], self.act(obs[some], explore=False))
+            metrics = self._step(obs[some], drawn, self.signal(judge(obs[some], drawn), beside))
             self.counts[1] += len(some)
         return {**metrics, "imitation/q": q.mean(), "imitation/advantage": (q - v).mean()}
 
     def _step(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
         """The learner's own update, each state an episode of one step; or a natural step."""
+        seen = [] if self.net.normalizer is None else [x.clone() for x in self.net.normalizer.buffers()]
         if self.cfg.gradient == "natural":
             metrics = self._natural(obs, action, paid)
         else:
             metrics = self.learner.update(one_step(obs, action, paid))
         self._hold_log_std()
+        if self.net.normalizer is not None:  # as `_first_sight` says
+            for now, before in zip(self.net.normalizer.buffers(), seen, strict=True):
+                now.copy_(before)
         return metrics
+
+    def _begin_anew(self) -> None:
+        """ℓₙ is a loss of its own: Adam's moments of the last one, in other states, would make the first steps of this
+        one far too long."""
+        for moment in (self.learner.opt.first, self.learner.opt.second, self.learner.opt.count):
+            moment.zero_()
+
+    def _first_sight(self, obs: Tensor) -> None:
+        """Statistics of observations are those of the first states met: a learner that is nearly right must not have
+        its inputs moved under it, and states of the expert and of one that falls differ much."""
+        if self.net.normalizer is not None and self.net.normalizer.count == 0:
+            self.net.normalizer.update(obs)
 
     @torch.no_grad()
     def _hold_log_std(self) -> None:
@@ -175,8 +198,6 @@ class AggreVaTeD:
         with torch.no_grad():
             self.learner.opt.flat.data.add_(length * x)
             moved = divergence(frozen(policy), net.policy(seen)).mean()
-        if net.normalizer is not None:
-            net.normalizer.update(obs)
         return {"train/policy_loss": loss.detach(), "train/entropy": entropy.detach(), "train/kl": moved}
 
 

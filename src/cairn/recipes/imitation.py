@@ -23,7 +23,7 @@ _WALKER = Recipe(
     agent=_CLONE,
     steps=100_000,
     envs=4,
-    target=318,
+    target=317.5,
     hold=2,
     eval_every=10_000,
     eval_episodes=20,
@@ -31,10 +31,11 @@ _WALKER = Recipe(
 )
 _REINFORCE = ReinforceConfig(
     hidden=(256, 256),
-    lr=linear(1e-3, 1e-5),
-    baseline="value",
+    activation="relu",
+    lr=linear(3e-4, 0.0),
+    baseline="none",
     max_norm=1.0,
-    log_std=-1.0,
+    log_std=-2.3,
     normalise_obs=True,
 )
 _WEAK = Recipe(env="CartPole-v1", agent=DQNConfig(), steps=100_000, hold=1, eval_every=500, eval_episodes=20)
@@ -45,6 +46,8 @@ _SMALL = AggreVaTeDConfig(
     gamma=0.99,
     alpha_decay=0.8,
 )
+_FOLLOW = DAggerConfig(learner=BCConfig(hidden=(64, 64), lr=linear(1e-3, 0.0)), alpha_decay=0.5)
+_FOLLOWED = "DAgger beside it, with the same expert: what it learns is what the expert does"
 
 RECIPES = {
     "bipedal-bc": replace(_WALKER, about="an expert's actions, learned from its own trajectories only"),
@@ -55,8 +58,11 @@ RECIPES = {
     ),
     "bipedal-aggrevated-reinforce": replace(
         _WALKER,
-        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=1000, batch_size=1024, alpha_decay=0.8),
-        target=324.1,
+        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=300, clone=10_000, against="own", near=2.0, alpha_decay=0.0),
+        steps=75_000,
+        envs=24,
+        eval_every=15_000,
+        target=324,
         about="A* = Q* - V* of the expert's critics; actions drawn afresh for every gradient step; log σ kept below 1",
     ),
     "bipedal-aggrevated-ppo": replace(
@@ -64,21 +70,26 @@ RECIPES = {
         agent=AggreVaTeDConfig(
             learner=PPOConfig(
                 hidden=(256, 256),
-                lr=linear(5e-4, 1e-5),
+                activation="relu",
+                lr=linear(1e-4, 0.0),
                 epochs=4,
-                batch_size=256,
+                batch_size=512,
                 clip=constant(0.2),
                 max_norm=1.0,
-                log_std=-1.0,
+                log_std=-2.3,
                 normalise_obs=True,
             ),
-            updates=10,
-            batch_size=4096,
-            alpha_decay=0.8,
+            updates=20,
+            batch_size=2048,
+            clone=10_000,
+            against="own",
+            near=2.0,
+            alpha_decay=0.0,
         ),
-        steps=200_000,
-        envs=8,
-        target=324.1,
+        steps=150_000,
+        envs=24,
+        eval_every=15_000,
+        target=324,
         about="the same under the clipped surrogate: ratios against the learner that drew the action",
     ),
     "cartpole-weak": replace(
@@ -100,6 +111,17 @@ RECIPES = {
         eval_episodes=50,
         checkpoint_every=100_000,
         about="a weak expert plays on from the states met: its judgement is of what follows, and can be outdone",
+    ),
+    "cartpole-dagger": Recipe(
+        env="CartPole-v1",
+        expert="cartpole-weak",
+        agent=_FOLLOW,
+        steps=10_000,
+        envs=8,
+        target=475,
+        eval_every=5_000,
+        eval_episodes=50,
+        about=_FOLLOWED,
     ),
     "acrobot-weak": replace(
         _WEAK,
@@ -126,10 +148,21 @@ RECIPES = {
         checkpoint_every=50_000,
         about="a half-trained DQN and its critic: its trajectories are long, and playing on from them would cost more",
     ),
+    "acrobot-dagger": Recipe(
+        env="Acrobot-v1",
+        expert="acrobot-weak",
+        agent=_FOLLOW,
+        steps=10_000,
+        envs=8,
+        target=-125,
+        eval_every=5_000,
+        eval_episodes=50,
+        about=_FOLLOWED,
+    ),
     "hopper-weak": replace(
         _WEAK,
         env="Hopper-v5",
-        agent=SACConfig(hidden=(256, 256), lr=constant(1e-3), updates_per_step=0.5, learning_starts=5_000),
+        agent=SACConfig(hidden=(64, 64), lr=constant(1e-3), updates_per_step=0.5, learning_starts=5_000),
         steps=300_000,
         envs=4,
         target=1000,
@@ -148,6 +181,17 @@ RECIPES = {
         eval_episodes=20,
         checkpoint_every=50_000,
         about="a half-trained SAC and its critics: one step of improvement over it",
+    ),
+    "hopper-dagger": Recipe(
+        env="Hopper-v5",
+        expert="hopper-weak",
+        agent=_FOLLOW,
+        steps=10_000,
+        envs=8,
+        target=1200,
+        eval_every=5_000,
+        eval_episodes=20,
+        about=_FOLLOWED,
     ),
     "bipedal-reinforce": Recipe(
         env="BipedalWalker-v3",
