@@ -48,7 +48,7 @@ HEADINGS = (math.pi / 2, 0.0, math.pi / 2, 0.0)  # of each lane
 START: Pose = (0.5, 0.5, math.pi / 2)
 FINISH: Point = (14.5, 7.5)
 MARKS: tuple[Point, ...] = ((3.0, 3.0), (9.0, 5.0), (11.0, 7.0), FINISH)
-ONE: Point = (9.0, 5.0)  # the goal that the notes' fixed seed drew for ever
+ONE: Point = (9.0, 5.0)  # the one goal for ever, halfway; the notes' fixed seed drew theirs at (3, 3), nearer still
 
 THICK, HIGH = 0.3, 0.5  # of a wall
 SURFACE = {"lateralFriction": 1.0, "restitution": 0.7, "linearDamping": 0.5, "angularDamping": 0.5}
