@@ -322,21 +322,30 @@ def command_doctor(args: list[str]) -> int:
 def command_sweep(args: list[str]) -> int:
     from cairn.search.sweep import sweep, table
 
-    own, rest = {}, args
-    for name, default in (("--seeds", "5"), ("--jobs", "1"), ("--episodes", "100")):
-        value, rest = _take(rest, name)
-        own[name] = _counted(name, value or default)
-    out, rest = _take(rest, "--out")
+    own, out, rest = _many(args, {"--seeds": 5, "--jobs": 1, "--episodes": 100}, "sweep")
     if "--resume" in rest or _take(rest, "--seed")[0] is not None:
         raise CairnError("a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume.")
-    if not rest or rest[0].startswith("-"):
-        raise CairnError("name a recipe to sweep (see cairn list).")
     base, options = _base_recipe(rest)
     parse(type(base), options, default=base, prog=f"cairn sweep {base.name}")  # mistakes come before anything starts
     folder, seeds = Path(out or f"runs/sweep-{base.name}"), range(1, own["--seeds"] + 1)
-    trials = sweep(base.name, options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"])
+    trials = sweep(rest[0], options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"])
     print(table(trials))
     return int(any(trial.fault for trial in trials))
+
+
+def _many(args: list[str], counts: dict[str, int], command: str) -> tuple[dict[str, int], str | None, list[str]]:
+    """The counts and the folder of a command that trains many times, and what is left: a recipe and its options."""
+    own, rest = {}, args
+    for name, default in counts.items():
+        value, rest = _take(rest, name)
+        own[name] = default if value is None else _counted(name, value)
+    out, rest = _take(rest, "--out")
+    if rest[:1] in (["--help"], ["-h"]):
+        print(next(line.strip() for line in USAGE.splitlines() if f"cairn {command} " in line))
+        raise SystemExit(0)
+    if not rest or rest[0].startswith("-"):
+        raise CairnError(f"name a recipe to {command} (see cairn list).")
+    return own, out, rest
 
 
 def _counted(name: str, text: str) -> int:
@@ -348,14 +357,8 @@ def _counted(name: str, text: str) -> int:
 def command_tune(args: list[str]) -> int:
     from cairn.search.tune import table, tune
 
-    own, rest = {}, args
-    for name, default in (("--trials", "20"), ("--jobs", "1")):
-        value, rest = _take(rest, name)
-        own[name] = _counted(name, value or default)
-    out, rest = _take(rest, "--out")
-    vary, rest = _take(rest, "--vary")
-    if not rest or rest[0].startswith("-"):
-        raise CairnError("name a recipe to tune (see cairn list).")
+    vary, rest = _take(args, "--vary")
+    own, out, rest = _many(rest, {"--trials": 20, "--jobs": 1}, "tune")
     base, options = _base_recipe(rest)
     recipe = parse(type(base), options, default=base, prog=f"cairn tune {base.name}")
     folder = Path(out or f"runs/tune-{base.name}")

@@ -43,6 +43,24 @@ def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
     assert capsys.readouterr().out == said and (tmp_path / "s1" / "config.json").stat().st_mtime_ns == stamp
 
 
+def test_a_recipe_in_a_file_is_swept_as_well(tmp_path, capsys):
+    from cairn.recipes import find
+    from cairn.train.plain import to_plain
+
+    (tmp_path / "mine.json").write_text(json.dumps({**to_plain(find("cartpole-ppo")), "name": "mine"}))
+    out = ["--seeds", "1", "--episodes", "1", "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", str(tmp_path / "mine.json"), *out, *QUICK])
+    assert not stop.value.code and "1 seeds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["sweep", "tune"])
+def test_help_is_no_mistake(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert not stop.value.code and f"cairn {command} NAME" in capsys.readouterr().out
+
+
 def test_a_seed_that_fails_is_told_and_the_others_count(tmp_path, capsys):
     (tmp_path / "s2").mkdir()
     (tmp_path / "s2" / "config.json").write_text("{")
