@@ -7,10 +7,8 @@ learns: their copies are older by what it learned meanwhile, one chunk at most, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,7 @@ from cairn.train.hierarchy import learn as learn_levels
 from cairn.train.loops import learn, uniform
 from cairn.train.run import Run
 from cairn.vector.base import EnvMaker
-from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW
+from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW, shares
 from cairn.vector.make import make_vector
 from cairn.vector.ray import connect
 
@@ -219,9 +217,8 @@ class Company:
         probe.close()
         self.task, self.cfg, self.seed = task, cfg, seed
         self.num_envs, self.timeout, self.restarts = num_envs, timeout, 0
-        count = min(workers or os.cpu_count() or 1, num_envs)
-        edges = np.linspace(0, num_envs, count + 1).round().astype(int).tolist()
-        self.spans = list(pairwise(edges))
+        self.spans = shares(num_envs, workers)
+        count = len(self.spans)
         self.failures = [0] * count  # of each sampler, since its last chunk
         self.new = [True] * count  # those that have never been reset
         self.ray = connect(count, address)

@@ -34,9 +34,7 @@ class Crew(ABC):
         self.timeout = timeout
         self.restarts = 0
         self.seed = 0
-        count = min(workers or os.cpu_count() or 1, self.num_envs)
-        edges = np.linspace(0, self.num_envs, count + 1).round().astype(int).tolist()
-        self.spans = list(pairwise(edges))
+        self.spans = shares(self.num_envs, workers)
         self.failures = [0] * len(self.spans)  # of each worker, since its last good step
         self.makers: bytes = cloudpickle.dumps(list(makers))
         probe = makers[0]()
@@ -114,6 +112,12 @@ class Crew(ABC):
             self._answer(worker)
         except EnvError as again:
             self._restart(worker, again, seeds)
+
+
+def shares(num_envs: int, workers: int | None) -> list[tuple[int, int]]:
+    """(first, after the last) of the environments of each worker; by default one a core, none without any."""
+    count = min(workers or os.cpu_count() or 1, num_envs)
+    return list(pairwise(np.linspace(0, num_envs, count + 1).round().astype(int).tolist()))
 
 
 def lane_of(makers: bytes, start: int, stop: int) -> Lane:
