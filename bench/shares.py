@@ -66,9 +66,10 @@ def measure(recipe: Recipe, clock: Clock | None) -> tuple[float, float]:
         run = TimedRun(recipe, agent, recipe.steps // 10)
         things: list[Any] = [agent, envs]
         if hasattr(cfg, "capacity"):
-            kind: Any = Frames if envs.spec.stack > 1 else Ring
-            options = {"gamma": cfg.gamma, "n": cfg.n_step, "generator": torch.Generator().manual_seed(0)}
-            things.append(kind(min(cfg.capacity, recipe.steps), recipe.envs, envs.spec, **options))
+            options: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "generator": torch.Generator().manual_seed(0)}
+            place: Any = (min(cfg.capacity, recipe.steps), recipe.envs, envs.spec)
+            pictures = envs.spec.stack > 1
+            things.append(Frames(*place, device=recipe.device, **options) if pictures else Ring(*place, **options))
         if clock is not None:
             for thing in things:
                 clock.watch(thing)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cairn.core.types import Discrete, Spec, Step
 from cairn.replay.frames import Frames
+from cairn.replay.packed import Mirrored, Plain
 from cairn.replay.ring import Ring
 
 GAMMA = 0.9
@@ -172,3 +173,27 @@ def test_a_transition_takes_little_more_than_a_frame():
     replay = Frames(64_000, 8, shape, generator=torch.Generator(), gamma=0.99)
     arrays = [*replay.ring.storage.arrays.values(), *replay.store.storage.arrays.values()]
     assert sum(a.nbytes for a in arrays) / 64_000 < 7_300  # a frame is 7,056
+
+
+def test_frames_mirrored_on_a_device_are_the_same_and_come_back_from_files(tmp_path):
+    plain, mirrored = frames(40, 2), frames(40, 2, device="cpu:0", folder=tmp_path)
+    assert type(plain.store) is Plain and isinstance(mirrored.store, Mirrored)
+    player = Player(2, 3, 1, np.random.default_rng(0))
+    player.play([plain, mirrored], 90)
+    cells = plain.ring.draw(64, newest=len(plain) // 2)
+    want, got = plain.gather(cells), mirrored.gather(cells)
+    assert torch.equal(want.obs, got.obs) and torch.equal(want.next_obs, got.next_obs)
+    mirrored.store.frames[:] = 0  # what is read is what lies on the device
+    assert torch.equal(mirrored.gather(cells).obs, want.obs)
+
+    for replay in (plain, mirrored):
+        replay.cut()
+    player.cut()
+    player.play([plain, mirrored], 60)
+    for replay in (plain, mirrored):
+        replay.cut()
+    saved = mirrored.save()
+    again = frames(40, 2, device="cpu:0", folder=tmp_path)
+    again.load(saved)
+    cells = plain.ring.draw(64, newest=10)
+    assert torch.equal(plain.gather(cells).obs, again.gather(cells).obs)

@@ -16,3 +16,11 @@ def usable(device: str) -> str:
     except (RuntimeError, AssertionError):
         raise CairnError(f"device {device!r} is not available here; use --device cpu, or auto.") from None
     return device
+
+
+def roomy(device: str, size: int) -> str:
+    """The device, or the CPU where that many bytes would take more than half of what is free there."""
+    kind = torch.device(device)
+    if kind.type == "cuda" and 2 * size > torch.cuda.mem_get_info(kind)[0]:
+        return "cpu"
+    return device

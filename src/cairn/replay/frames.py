@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Generator, Tensor
 
 from cairn.core.types import Array, Spec, Step, Transition
-from cairn.replay.packed import Packed, Plain, Store
+from cairn.replay.packed import Mirrored, Packed, Plain, Store
 from cairn.replay.ring import Ring
 
 SPARE = 64  # one frame more is kept for every so many: the last of an episode, which no step begins with
@@ -25,9 +24,9 @@ class Frames:
     does everything else that the `Ring` does. A batch's stacks are put together when it is sampled, zeros where an
     episode had not begun. Each environment has its frames in a row of its own, an episode of T steps T + 1 of them.
 
-    With `frame_bytes` frames are compressed, and so many bytes kept for each. Where they take more, or episodes are
-    shorter than `SPARE` steps, there is room for fewer transitions: those whose frames are about to be overwritten are
-    not drawn any more.
+    On a GPU frames are read from a copy there. With `frame_bytes` they are compressed instead, and so many bytes kept
+    for each. Where they take more, or episodes are shorter than `SPARE` steps, there is room for fewer transitions:
+    those whose frames are about to be overwritten are not drawn any more.
     """
 
     def __init__(
@@ -42,6 +41,7 @@ class Frames:
         slack: int = 0,
         folder: Path | None = None,
         frame_bytes: int = 0,
+        device: str = "cpu",
     ) -> None:
         self.ring = Ring(
             capacity, num_envs, _numbered(spec), generator=generator, gamma=gamma, n=n, slack=slack, folder=folder
@@ -51,7 +51,7 @@ class Frames:
         self.size = self.kept + 2 * slack  # a row writes two at most
         frame = (spec.obs_shape[0] // spec.stack, *spec.obs_shape[1:])  # one frame may have channels of its own
         place: Any = (num_envs * self.size, frame, spec.obs_dtype, folder)
-        self.store: Store = Plain(*place)
+        self.store: Store = Plain(*place) if device == "cpu" else Mirrored(*place, device)
         if frame_bytes:
             live, beyond = num_envs * self.kept, num_envs * (slack + slack // 8)
             self.store = Packed(*place, each=frame_bytes, live=live, slack=beyond)
@@ -121,8 +121,9 @@ class Frames:
         at = (frame[:, None] - back) % self.size + env[:, None] * self.size
         before = back >= real[:, None]  # its episode began: whatever lies there is another's
         out = self.store.read(np.where(before, at[:, -1:], at))
-        out[before] = 0
-        return torch.from_numpy(out.reshape(len(out), -1, *out.shape[3:]))
+        if before.any():
+            out[np.nonzero(before)] = 0
+        return out.flatten(1, 2)
 
     def save(self) -> dict[str, int]:
         """Every episode was cut before; what was written is told by the newest row."""

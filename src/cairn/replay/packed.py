@@ -1,4 +1,4 @@
-"""Where the frames of a replay lie: as they are, or each compressed by zlib in a ring of bytes. Both lose nothing."""
+"""Where the frames of a replay lie: as they are, on a GPU too, or compressed by zlib. None loses any."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
@@ -19,7 +21,7 @@ class Store(Protocol):
     """Numbered slots of one frame each."""
 
     def write(self, slot: Array, frame: Array) -> None: ...
-    def read(self, slot: Array) -> Array: ...
+    def read(self, slot: Array) -> Tensor: ...
     def holds(self, slot: Array) -> Array:
         """Whether what was last written there is there still."""
 
@@ -37,8 +39,8 @@ class Plain:
     def write(self, slot: Array, frame: Array) -> None:
         self.frames[slot] = frame
 
-    def read(self, slot: Array) -> Array:
-        return self.frames.take(slot, 0, mode="wrap")
+    def read(self, slot: Array) -> Tensor:
+        return torch.from_numpy(self.frames.take(slot, 0, mode="wrap"))
 
     def holds(self, slot: Array) -> Array:
         return np.ones(slot.shape, bool)
@@ -49,6 +51,28 @@ class Plain:
 
     def load(self, saved: dict[str, int]) -> None:
         self.storage.must_be_found()
+
+
+class Mirrored(Plain):
+    """An array of frames with its like on a device, where it is read: batches need not cross to it."""
+
+    def __init__(self, slots: int, shape: tuple[int, ...], dtype: str, folder: Path | None, device: str) -> None:
+        super().__init__(slots, shape, dtype, folder)
+        self.there = torch.zeros((slots, *shape), dtype=getattr(torch, dtype), device=device)
+
+    def write(self, slot: Array, frame: Array) -> None:
+        super().write(slot, frame)
+        self.there[self._sent(slot)] = self._sent(frame)
+
+    def read(self, slot: Array) -> Tensor:
+        return self.there[self._sent(slot)]
+
+    def _sent(self, array: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.there.device)
+
+    def load(self, saved: dict[str, int]) -> None:
+        super().load(saved)
+        self.there.copy_(torch.from_numpy(self.frames))
 
 
 class Packed:
@@ -87,14 +111,14 @@ class Packed:
             self.bytes[start : start + len(packed)] = packed
             self.place[at], self.length[at], self.written = self.written, len(packed), end
 
-    def read(self, slot: Array) -> Array:
+    def read(self, slot: Array) -> Tensor:
         """[...] -> [..., *frame]; a frame that is asked for twice is unpacked once."""
         which, again = np.unique(slot, return_inverse=True)
         start = self.place[which] % self.size
         spans = np.stack([start, start + self.length[which]], 1).tolist()
         found = [zlib.decompress(self.bytes[first:last].data) for first, last in spans]
         frames = np.frombuffer(b"".join(found), self.dtype).reshape(-1, *self.shape)
-        return frames[again.reshape(slot.shape)]
+        return torch.from_numpy(frames[again.reshape(slot.shape)])
 
     def holds(self, slot: Array) -> Array:
         return np.asarray(self.place[slot] >= self.written - self.live)

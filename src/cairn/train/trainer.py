@@ -13,7 +13,7 @@ import torch
 from cairn.agents import HIRO, AgentConfig, HIROConfig, Imitator, build
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
-from cairn.core.device import usable
+from cairn.core.device import roomy, usable
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Spec
@@ -261,7 +261,8 @@ def _replay(
     if envs.spec.stack > 1:  # every frame stored once
         packed = getattr(cfg, "frame_bytes", 0)
         must_fit(cfg.capacity, Frames.bytes_each(envs.spec, packed), mapped=folder is not None)
-        walk: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "frame_bytes": packed}
+        size = cfg.capacity * Frames.bytes_each(envs.spec)
+        walk: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "frame_bytes": packed, "device": roomy(recipe.device, size)}
         steps = Frames(cfg.capacity, recipe.envs, envs.spec, **walk, **common)
     else:
         steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
