@@ -51,7 +51,7 @@ class Frames:
         self.size = self.kept + 2 * slack  # a row writes two at most
         frame = (spec.obs_shape[0] // spec.stack, *spec.obs_shape[1:])  # one frame may have channels of its own
         place: Any = (num_envs * self.size, frame, spec.obs_dtype, folder)
-        self.store: Store = Plain(*place) if device == "cpu" else Mirrored(*place, device)
+        self.store: Store = Plain(*place) if device == "cpu" else Mirrored(*place, device=device)
         if frame_bytes:
             live, beyond = num_envs * self.kept, num_envs * (slack + slack // 8)
             self.store = Packed(*place, each=frame_bytes, live=live, slack=beyond)
