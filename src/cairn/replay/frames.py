@@ -50,7 +50,7 @@ class Frames:
         self.kept = self.ring.live + self.ring.live // SPARE + 2 + self.stack  # frames of each environment in use
         self.size = self.kept + 2 * slack  # a row writes two at most
         frame = (spec.obs_shape[0] // spec.stack, *spec.obs_shape[1:])  # one frame may have channels of its own
-        place: Any = (num_envs * self.size, frame, spec.obs_dtype, folder)
+        place = (num_envs * self.size, frame, spec.obs_dtype, folder)
         self.store: Store = Plain(*place) if device == "cpu" else Mirrored(*place, device=device)
         if frame_bytes:
             live, beyond = num_envs * self.kept, num_envs * (slack + slack // 8)
