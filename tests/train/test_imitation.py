@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cairn.agents import (
+    BC,
     AggreVaTeConfig,
     AggreVaTeD,
     AggreVaTeDConfig,
@@ -158,6 +159,32 @@ def test_a_coin_a_trajectory_says_who_plays_all_of_it():
 def test_actions_to_be_judged_are_the_learners_also_where_the_expert_played():
     played, _, _ = rolled(1.0)
     assert (played.taken == 1).all() and (played.drawn == 0).all()
+
+
+def test_an_expert_that_is_disturbed_still_says_what_it_meant(monkeypatch):
+    """It stands still. What it executes is off by the noise and within bounds; what is learned, or cloned, is not."""
+    told = {"learn": [], "clone": [], "taken": []}
+    roll_in = imitation.roll_in
+
+    def noting(*args, **options):
+        found = roll_in(*args, **options)
+        told["taken"].append(found[0].taken[found[0].valid & found[0].by_expert])
+        return found
+
+    monkeypatch.setattr(imitation, "roll_in", noting)
+    monkeypatch.setattr(BC, "update", lambda self, obs, action: told["learn"].append(action) or {})
+    monkeypatch.setattr(AggreVaTeD, "clone", lambda self, obs, action: told["clone"].append(action))
+    train(recipe("toy/Aim-v0", replace(CLONE, noise=0.6), 600), expert=np.zeros_like)
+    train(recipe("toy/Aim-v0", AggreVaTeDConfig(PLAIN, values="fitted", clone=1, noise=0.6), 200), expert=np.zeros_like)
+    taken = torch.cat(told["taken"])
+    assert 0.4 < taken.std() < 0.6 and taken.abs().max() == 1  # some of them are cut off
+    assert all((a == 0).all() for a in told["learn"] + told["clone"]) and told["learn"] and told["clone"]
+
+
+@pytest.mark.parametrize("agent", [replace(CLONE, noise=0.1), AggreVaTeDConfig(PLAIN, values="fitted", noise=0.1)])
+def test_discrete_actions_are_not_disturbed(agent):
+    with pytest.raises(CairnError, match="agent.noise is added to an expert's continuous actions"):
+        train(recipe("toy/Corridor-v0", agent, 100), expert=right)
 
 
 def test_dagger_asks_the_expert_everywhere():

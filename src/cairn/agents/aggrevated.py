@@ -34,7 +34,7 @@ from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, valid
 from cairn.core.errors import CairnError
 from cairn.core.losses import policy_gradient
 from cairn.core.schedules import Mixing, mixing
-from cairn.core.types import Rollout, Spec
+from cairn.core.types import Discrete, Rollout, Spec
 from cairn.nets.heads import Categorical, Distribution, Gaussian
 from cairn.nets.state import Parts
 
@@ -51,6 +51,7 @@ class AggreVaTeDConfig:
     clone: Natural = 0  # gradient steps at the outset towards the expert's own actions, on its first trajectories
     clone_lr: Positive = 1e-3  # of those, falling to zero
     clone_batch: Count = 256  # states of each
+    noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is cloned
     max_kl: Positive = 0.01  # δ of a natural step
     damping: Positive = 0.1  # ε added to the Fisher information
     cg_steps: Count = 10  # conjugate gradient iterations
@@ -82,6 +83,8 @@ class AggreVaTeD:
             raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
         if cfg.against == "own" and cfg.updates == 1:
             raise CairnError("agent.against is own, which judges actions anew; set agent.updates above 1.")
+        if cfg.noise and isinstance(spec.action, Discrete):
+            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
         learner: PPO | Reinforce
         if isinstance(cfg.learner, PPOConfig):
             learner = PPO(cfg.learner, spec, seed=seed, device=device)

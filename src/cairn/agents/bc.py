@@ -1,4 +1,8 @@
-"""Behavioural cloning: an expert's actions learned as one learns anything from examples."""
+"""Behavioural cloning: an expert's actions learned as one learns anything from examples.
+
+With `noise` the examples are DART's (Laskey et al. 2017): the expert is disturbed as it plays, and the action it meant
+is learned, so the way back from a small mistake is among its own trajectories.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import Count, Positive, Widths, validated
+from cairn.core.checks import Count, NonNegative, Positive, Widths, validated
+from cairn.core.errors import CairnError
 from cairn.core.schedules import Rate, linear
 from cairn.core.types import Discrete, Spec
 from cairn.nets.cnn import NatureCNN, sees_images
@@ -27,6 +32,7 @@ class BCConfig:
     lr: Rate = linear(1e-3, 0.0)
     batch_size: Count = 256
     updates_per_step: Positive = 1.0  # gradient steps per step of the expert's; from a file a step is a gradient step
+    noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is learned
     max_norm: Positive = 1.0
     normalise: bool = True  # observations and goals, by running statistics
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
@@ -41,6 +47,8 @@ class BC:
     def __init__(self, cfg: BCConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.discrete = isinstance(spec.action, Discrete)
+        if cfg.noise and self.discrete:
+            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
         self.bounded = not isinstance(spec.action, Discrete) and spec.action.bounded
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
         torch.manual_seed(seed)

@@ -16,18 +16,18 @@ from cairn.agents import (
 from cairn.core.schedules import constant, linear
 from cairn.train.recipe import Recipe
 
-_CLONE = BCConfig(hidden=(256, 256), lr=linear(1e-3, 1e-5), batch_size=256, updates_per_step=1.0)
+_CLONE = BCConfig(hidden=(256, 256), lr=linear(1e-3, 0.0), batch_size=256, updates_per_step=0.5, noise=0.2)
 _WALKER = Recipe(
     env="BipedalWalker-v3",
     expert="bipedal-sac",
     agent=_CLONE,
-    steps=100_000,
-    envs=4,
+    steps=80_000,
+    envs=8,
     target=317.5,
     hold=2,
-    eval_every=10_000,
-    eval_episodes=20,
-    checkpoint_every=50_000,
+    eval_every=40_000,
+    eval_episodes=100,
+    checkpoint_every=40_000,
 )
 _REINFORCE = ReinforceConfig(
     hidden=(256, 256),
@@ -50,7 +50,10 @@ _FOLLOW = DAggerConfig(learner=BCConfig(hidden=(64, 64), lr=linear(1e-3, 0.0)), 
 _FOLLOWED = "DAgger beside it, with the same expert: what it learns is what the expert does"
 
 RECIPES = {
-    "bipedal-bc": replace(_WALKER, about="an expert's actions, learned from its own trajectories only"),
+    "bipedal-bc": replace(
+        _WALKER,
+        about="an expert's actions, learned from its own trajectories only, where it is disturbed a little as it plays",
+    ),
     "bipedal-dagger": replace(
         _WALKER,
         agent=DAggerConfig(learner=_CLONE, alpha_decay=0.5),

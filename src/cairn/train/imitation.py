@@ -27,7 +27,7 @@ from cairn.agents import (
 from cairn.agents.base import Agent
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive, derive_many
-from cairn.core.types import Array, Spec
+from cairn.core.types import Array, Discrete, Spec
 from cairn.experts.demos import Demos, read, record
 from cairn.experts.expert import Expert
 from cairn.experts.values import Critics, Fitted, Played, Rollouts, Values
@@ -120,7 +120,7 @@ def clone(agent: Cloner, expert: Expert, data: Growing, envs: Vector, run: Run) 
     cfg = agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg
     while run.going():
         agent.progress = run.progress
-        found = roll_in(agent, expert, envs, run, ask="always", explore=False)
+        found = roll_in(agent, expert, envs, run, ask="always", explore=False, noise=cfg.noise)
         if found is None:  # interrupted: what was collected is dropped
             break
         played, asked = found
@@ -163,13 +163,13 @@ def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, 
     """AggreVaTeD: the states of this iteration, judged, are learned from and forgotten."""
     while run.going():
         agent.progress = run.progress
-        found = roll_in(agent, expert, envs, run, ask="playing", explore=True)
+        found = roll_in(agent, expert, envs, run, ask="playing", explore=True, noise=agent.cfg.noise)
         if found is None:
             break
-        played = found[0]
+        played, asked = found
         shown = played.valid & played.by_expert
         if agent.cfg.clone and agent.counts[0] == 0 and shown.any():
-            agent.clone(played.obs[shown], played.taken[shown])
+            agent.clone(played.obs[shown], asked[shown])
         verdict = values.judge(played)
         known, run.step = verdict.known, run.step + verdict.steps
         agent.counts += torch.tensor([1, int(known.sum())])
@@ -195,18 +195,19 @@ def tell(agent: Any, run: Run) -> None:
 
 
 def roll_in(
-    agent: Any, expert: Expert, envs: Vector, run: Run, *, ask: str, explore: bool
+    agent: Any, expert: Expert, envs: Vector, run: Run, *, ask: str, explore: bool, noise: float = 0.0
 ) -> tuple[Played, torch.Tensor] | None:
     """One trajectory of every environment, and what the expert would do [T, N, ...]: asked always, or where it plays.
 
-    It ends early where the run's steps are used up; None where the run was interrupted.
+    What an expert that plays executes is disturbed by `noise`; what it would do is told without it. It ends early where
+    the run's steps are used up; None where the run was interrupted.
     """
     count = envs.num_envs
     seeds = run.env_seeds()
     obs = envs.reset(seeds)
     expert.forget(np.ones(count, bool))
-    coins = np.random.default_rng(derive(run.recipe.seed, "mixing", run.step)).random(count)
-    by_expert = coins < agent.alpha
+    rng = np.random.default_rng(derive(run.recipe.seed, "mixing", run.step))
+    by_expert = rng.random(count) < agent.alpha
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(count, bool)
     with one_thread():
@@ -215,7 +216,8 @@ def roll_in(
                 return None
             drawn = agent.act(torch.from_numpy(obs).to(run.device), explore=explore).cpu().numpy()
             asked = expert(obs) if ask == "always" or by_expert.any() else drawn
-            taken = np.where(by_expert.reshape(-1, *[1] * (drawn.ndim - 1)), asked, drawn)
+            executed = disturbed(asked, noise, rng, envs.spec) if noise and by_expert.any() else asked
+            taken = np.where(by_expert.reshape(-1, *[1] * (drawn.ndim - 1)), executed, drawn)
             step = envs.step(taken)
             valid = step.valid & open_
             rows.append((obs, taken, drawn, step.reward, step.next_obs, step.terminated, valid, asked))
@@ -226,3 +228,10 @@ def roll_in(
     columns = [torch.from_numpy(np.stack(column)).to(run.device) for column in zip(*rows, strict=True)]
     named = dict(zip(TENSORS, columns, strict=False))
     return Played(**named, by_expert=torch.from_numpy(by_expert).to(run.device), seeds=seeds), columns[-1]
+
+
+def disturbed(action: Array, noise: float, rng: np.random.Generator, spec: Spec) -> Array:
+    """a + σε, within the action's bounds where it has any."""
+    assert not isinstance(spec.action, Discrete)  # as the agent has seen
+    moved = action + noise * rng.standard_normal(action.shape).astype(action.dtype)
+    return moved.clip(-1, 1) if spec.action.bounded else moved
