@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.agents import HIROConfig, PPOConfig, SACConfig, build
+from cairn.agents import DQNConfig, HIROConfig, PPOConfig, SACConfig, build
+from cairn.core.schedules import constant
 from cairn.core.types import Box, Discrete, Episode, Spec
 from cairn.doctor.watch import WATCHERS, Watch, watching
 from cairn.envs.make import Task
@@ -61,6 +62,17 @@ CASES = [
         {"values": {"train/entropy": 1.0}, "spec": KEYS},
     ),
     ("kl-large", {"values": {"train/approx_kl": 0.5}}, {"values": {"train/approx_kl": 0.02}}),
+    (
+        "critic-blind",
+        {"values": {"train/explained_variance": 0.01, "rollout/ep_rew_mean": 3.0}},
+        {"values": {"train/explained_variance": 0.3, "rollout/ep_rew_mean": 3.0}},
+    ),
+    (
+        "critic-blind",
+        {"values": {"train/explained_variance": 0.01, "rollout/ep_rew_mean": 3.0}},
+        {"values": lambda i: {"train/explained_variance": 0.01, "rollout/ep_rew_mean": float(i)}},  # learns without it
+    ),
+    ("units-dead", {"values": {"train/dead_units": 0.95}}, {"values": {"train/dead_units": 0.25}}),
     ("no-reward", {"values": {}}, {"values": {}, "episodes": VARIED}),
     ("reward-scale", {"values": {}, "episodes": ((-8e5, 200),)}, {"values": {}, "episodes": ((-8e2, 200),)}),
     (
@@ -125,8 +137,8 @@ RECIPE = Recipe(
 )
 
 
-def run(folder, agent=None, **env_args):
-    recipe = replace(RECIPE, env_args={**RECIPE.env_args, **env_args})
+def run(folder, agent=None, recipe=RECIPE, **env_args):
+    recipe = replace(recipe, env_args={**recipe.env_args, **env_args})
     train(recipe, folder, agent=agent, watch=watching)
     path = folder / "watch.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -162,6 +174,21 @@ def _named(part):
 
 def test_a_log_std_that_is_clamped_to_2(tmp_path):
     assert run(tmp_path, clamped(2.0)) == {"actions-saturated": 512, "std-stuck": 2560}
+
+
+def test_a_critic_that_cannot_tell_one_state_from_another(tmp_path):
+    able = PPOConfig(hidden=(32,), horizon=256, epochs=8, batch_size=64, lr=constant(3e-3), gamma=0.9)
+    often = replace(RECIPE, log_every=256, steps=12_800, agent=able)
+    assert run(tmp_path / "blind", recipe=often, fault="blind")["critic-blind"] == 5_120
+    assert "critic-blind" not in run(tmp_path / "seeing", recipe=often)
+
+
+def test_a_rate_that_kills_the_units(tmp_path):
+    agent = DQNConfig(hidden=(64, 64), learning_starts=200, updates_per_step=0.25)
+    task = replace(RECIPE, env="CartPole-v1", env_args={}, steps=3_000, agent=agent)
+    deadly = replace(task, agent=replace(agent, lr=constant(0.3)))
+    said = [run(tmp_path / name, recipe=recipe) for name, recipe in (("dead", deadly), ("alive", task))]
+    assert said[0]["units-dead"] == 1_500 and "units-dead" not in said[1]
 
 
 def test_what_was_said_is_not_said_again_after_a_resume(tmp_path):

@@ -15,6 +15,7 @@ from cairn.core.schedules import Rate, constant
 from cairn.core.types import Rollout, Spec
 from cairn.nets.actor_critic import ActorCritic
 from cairn.nets.cnn import Vision
+from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
 from cairn.nets.state import Parts
@@ -89,4 +90,5 @@ class A2C:
             "train/policy_loss": policy_loss.detach(),
             "train/value_loss": value_loss.detach(),
             "train/entropy": entropy.detach(),
+            **insight(self.net, obs.flatten(0, 1), known[rollout.valid], target),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from cairn.core.types import Array, Rollout, Spec, Transition
 from cairn.nets.state import Part
 
-Metrics = dict[str, Tensor]
+Metrics = Mapping[str, Tensor | Callable[[], Tensor]]  # a function is asked only when its metric is written
 
 
 class Agent(Protocol):

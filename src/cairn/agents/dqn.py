@@ -22,6 +22,7 @@ from cairn.core.types import Discrete, Spec, Transition, Weighed
 from cairn.nets.cnn import Vision, sees_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
+from cairn.nets.health import dead_units
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
 from cairn.nets.values import q_net
@@ -123,9 +124,10 @@ class DQN:
         self.updates += 1
         if isinstance(batch, Weighed):
             batch = replace(batch, weight=importance(batch.weight, self.cfg.priority_beta(self.progress)))
-        return self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
+        metrics = self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
+        return {**metrics, "train/dead_units": lambda: dead_units((self.q, self.encoder(batch.obs)))}
 
-    def _learn(self, batch: Transition, move_target: bool) -> Metrics:
+    def _learn(self, batch: Transition, move_target: bool) -> dict[str, Tensor]:
         seen = batch.next_obs
         batch = self.encoder.learn(batch)
         q, target = _of(self._judge(self.q, batch.obs), batch.action), self.td_target(batch, seen)

@@ -22,6 +22,7 @@ from cairn.core.types import Rollout, Spec
 from cairn.nets.actor_critic import ActorCritic
 from cairn.nets.cnn import Vision
 from cairn.nets.graphs import graphed
+from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.normalizer import ReturnScale
 from cairn.nets.optim import Optimizer
@@ -80,12 +81,11 @@ class PPO:
         policy, value = self.net(obs.flatten(0, 1))
         log_prob = policy.log_prob(rollout.action.flatten(0, 1)).view_as(reward)
         value = value.view_as(reward)
-        next_value = self.net.next_values(rollout, value)
-        ends = rollout.terminated, rollout.truncated
-        advantage = gae(reward, value, next_value, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
+        after = self.net.next_values(rollout, value), rollout.terminated, rollout.truncated
+        advantage = gae(reward, value, *after, gamma=self.cfg.gamma, lam=self.cfg.lam)
         return [x[rollout.valid] for x in (obs, rollout.action, log_prob, advantage, value, advantage + value)]
 
-    def _learn(self, batch: list[Any]) -> Metrics:
+    def _learn(self, batch: list[Any]) -> dict[str, Tensor]:
         obs, action, old_log_prob, advantage, old_value, target, clip, entropy_weight = batch
         policy, value = self.net(obs)
         log_ratio = policy.log_prob(action) - old_log_prob
@@ -106,7 +106,7 @@ class PPO:
     def update(self, rollout: Rollout) -> Metrics:
         fields = self.prepare(rollout)
         self.opt.lr = self.cfg.lr(self.progress)
-        count, size, metrics = len(fields[0]), self.cfg.batch_size, {}
+        count, size, metrics = len(fields[0]), self.cfg.batch_size, dict[str, Tensor]()
         weights = [self.opt.knob(x(self.progress)) for x in (self.cfg.clip, self.cfg.entropy_weight)]
         for _ in range(self.cfg.epochs):
             order = torch.randperm(count, generator=self.generator, device=fields[0].device)
@@ -118,4 +118,4 @@ class PPO:
                 break
         if self.net.normalizer is not None:
             self.net.normalizer.update(rollout.obs[rollout.valid])
-        return metrics
+        return {**metrics, **insight(self.net, fields[0], *fields[4:])}

@@ -15,6 +15,7 @@ from cairn.core.returns import discounted
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Rollout, Spec
 from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
 from cairn.nets.state import Parts
@@ -85,8 +86,7 @@ class Reinforce:
         self.opt.step(loss)
         if self.net.normalizer is not None:
             self.net.normalizer.update(rollout.obs[rollout.valid])
-        return {
-            "train/policy_loss": policy_loss.detach(),
-            "train/value_loss": value_loss.detach(),
-            "train/entropy": entropy.detach(),
-        }
+        metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+        told = {f"train/{name}": x.detach() for name, x in metrics.items()}
+        seen = insight(self.net, obs.flatten(0, 1)[valid], value.detach(), target)
+        return {**told, **seen} if self.cfg.baseline == "value" else told

@@ -22,6 +22,7 @@ from cairn.core.types import Box, Spec, Transition
 from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
 from cairn.nets.heads import TanhGaussian
+from cairn.nets.health import dead_units
 from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
@@ -126,9 +127,13 @@ class SAC:
     def update(self, batch: Transition) -> Metrics:
         for opt in (self.actor_opt, self.critic_opt, self.alpha_opt):
             opt.lr = self.cfg.lr(self.progress)
-        return self.learn(batch)
+        return {**self.learn(batch), "train/dead_units": lambda: self.dead_units(batch)}
 
-    def _learn(self, batch: Transition) -> Metrics:
+    def dead_units(self, batch: Transition) -> Tensor:
+        obs = self.encoder(batch.obs)
+        return dead_units((self.actor, obs), (self.critic, torch.cat([obs, batch.action], 1)))
+
+    def _learn(self, batch: Transition) -> dict[str, Tensor]:
         batch = self.encoder.learn(batch)
         critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.soft_target(batch))
         self.critic_opt.step(critic_loss)

@@ -16,6 +16,7 @@ from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
 from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
+from cairn.nets.health import dead_units
 from cairn.nets.mlp import MLP
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.state import Parts
@@ -105,9 +106,14 @@ class TD3:
     def update(self, batch: Transition) -> Metrics:
         self.critic_opt.lr, self.actor_opt.lr = self.cfg.lr(self.progress), self.actor_lr(self.progress)
         self.updates += 1
-        return self.learn(batch, int(self.updates) % self.cfg.policy_delay == 0)
+        metrics = self.learn(batch, int(self.updates) % self.cfg.policy_delay == 0)
+        return {**metrics, "train/dead_units": lambda: self.dead_units(batch)}
 
-    def _learn(self, batch: Transition, move_actor: bool) -> Metrics:
+    def dead_units(self, batch: Transition) -> Tensor:
+        obs = self.encoder(batch.obs)
+        return dead_units((self.actor, obs), (self.critic, torch.cat([obs, batch.action], 1)))
+
+    def _learn(self, batch: Transition, move_actor: bool) -> dict[str, Tensor]:
         batch = self.encoder.learn(batch)
         loss = twin_huber if self.cfg.huber else twin_q
         critic_loss = loss(self.q(self.critic, batch.obs, batch.action), self.smoothed_target(batch))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,6 +26,8 @@ BEYOND = 10.0  # times what rewards allow
 OVERUSED = 2000.0  # times that a transition is learned from in the mean
 HUGE = 1e4  # a return that a critic takes long to grow to at its usual rates
 MISSED = 0.05  # share of subgoals reached
+BLIND = 0.05  # of the returns' variance, explained by a critic
+DEAD = 0.6  # share of a network's units; of healthy ones up to a quarter rest throughout a batch
 EARLY, LATE = 0.2, 0.6  # of the run
 
 
@@ -43,6 +46,15 @@ class Watch:
     def gamma(self) -> float:
         cfg = getattr(self.cfg, "learner", self.cfg)
         return float(getattr(getattr(cfg, "high", cfg), "gamma", 0.99))
+
+    @property
+    def growing(self) -> bool:
+        """Whether the last third of the mean returns lies above the first by more than they spread."""
+        values = [value for _, value in self.returns]
+        third = len(values) // 3
+        if third < 2:
+            return True
+        return statistics.mean(values[-third:]) - statistics.mean(values[:third]) > statistics.pstdev(values)
 
     def episode(self, episode: Episode, terminated: bool) -> None:
         """One that ended, and whether the task said that it was an end."""
@@ -157,6 +169,29 @@ def kl_large(w: Watch, now: Moment) -> Told:
     return "warning", "The policy jumps with every update.", evidence, remedy
 
 
+def critic_blind(w: Watch, now: Moment) -> Told:
+    """The median, since few returns make a rough estimate. Who learns all the same does without it; an imitator's
+    critic is told something else."""
+    past = w.past["train/explained_variance"]
+    if now.progress < EARLY or len(past) < KEPT or now.solved or hasattr(w.cfg, "learner"):
+        return None
+    median = statistics.median(past)
+    if median > BLIND or w.growing:
+        return None
+    evidence = f"train/explained_variance was {median:.2g} in the median of the last {len(past)} logs"
+    remedy = "Raise agent.lr or agent.value-weight, normalise rewards and observations; see if obs tells what is paid."
+    return "warning", "The critic explains nothing.", evidence, remedy
+
+
+def units_dead(w: Watch, now: Moment) -> Told:
+    past = list(w.past["train/dead_units"])[-3:]
+    if len(past) < 3 or min(past) < DEAD:
+        return None
+    evidence = f"{min(past):.0%} of the hidden units were 0 on the whole batch, at three logs in a row"
+    remedy = "Start anew with a lower agent.lr, scaled observations and rewards; agent.layer-norm keeps units alive."
+    return "warning", "Most units of a network are dead.", evidence, remedy
+
+
 def no_reward(w: Watch, now: Moment) -> Told:
     if now.progress < EARLY or len(w.episodes) < 10 or w.deaths or any(e.success for e in w.episodes):
         return None
@@ -248,6 +283,8 @@ WATCHERS: dict[str, Callable[[Watch, Moment], Told]] = {
     "actions-saturated": actions_saturated,
     "entropy-collapsed": entropy_collapsed,
     "kl-large": kl_large,
+    "critic-blind": critic_blind,
+    "units-dead": units_dead,
     "no-reward": no_reward,
     "reward-scale": reward_scale,
     "limit-terminates": limit_terminates,

@@ -94,7 +94,7 @@ def learn(agent: OffPolicy, replay: Replay, run: Run) -> None:
         metrics = agent.update(batch)
         run.log(metrics)
         if isinstance(replay, Prioritised):
-            replay.weigh(metrics["train/td_error"])
+            replay.weigh(metrics["train/td_error"])  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from cairn.agents.base import Agent
+from cairn.agents.base import Agent, Metrics
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
@@ -49,7 +49,7 @@ class Run:
         self.restarts = self.earlier_restarts = 0  # environment workers replaced
         self.marks = {"log": 0, "eval": 0, "checkpoint": 0}  # the step at which each was last done
         self.recent: deque[tuple[float, int, bool | None]] = deque(maxlen=100)
-        self.metrics: dict[str, Tensor] = {}
+        self.metrics: dict[str, Tensor | Callable[[], Tensor]] = {}
         self.best = float("-inf")
         self.held = 0  # evaluations in a row at the target
         self.score: Score | None = None
@@ -165,8 +165,8 @@ class Run:
                     self.logs.episode(episode, self.seconds)
         self.progress_line.show(self.step, self._headline() if self.progress_line.live else "")
 
-    def log(self, metrics: Mapping[str, Tensor]) -> None:
-        """Keep the newest value of each; they become numbers only when written."""
+    def log(self, metrics: Metrics) -> None:
+        """Keep the newest value of each; they become numbers, and functions are asked, only when written."""
         self.metrics.update(metrics)
 
     def house_keeping(self, agent: Agent, restarts: int, replay: Kept | None = None) -> bool:
@@ -212,7 +212,8 @@ class Run:
         return f"return {sum(r for r, _, _ in self.recent) / len(self.recent):.1f}"
 
     def _write_metrics(self) -> None:
-        values = {name: float(value.mean()) for name, value in self.metrics.items()}
+        found = {name: value() if callable(value) else value for name, value in self.metrics.items()}
+        values = {name: float(value.mean()) for name, value in found.items()}
         self.metrics.clear()
         if self.recent:
             returns, lengths, told = zip(*self.recent, strict=True)
