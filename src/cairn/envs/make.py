@@ -25,6 +25,8 @@ from cairn.envs.wrappers import TimeFeature
 _PLUGINS = (
     ("ALE/", "ale_py", "atari"),
     ("cairn/RaceCar", "pybullet", "bullet"),
+    ("cairn/Bullet", "pybullet", "bullet"),
+    ("cairn/BalancingPlate", "pybullet", "bullet"),
     ("cairn/FetchReachFar", "gymnasium_robotics", "robotics"),
     ("cairn/Ant", "mujoco", "mujoco"),
     ("Fetch", "gymnasium_robotics", "robotics"),

@@ -7,7 +7,6 @@ The task of the notes, mended. Each of its faults is one argument away, so that 
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
@@ -19,6 +18,7 @@ from gymnasium import spaces
 from cairn.core.checks import one_of
 from cairn.core.goals import Within
 from cairn.core.types import Array
+from cairn.envs.bullet import Client, picture
 
 Goals = Literal["track", "marks", "finish", "one"]
 Starts = Literal["line", "track", "both"]
@@ -264,18 +264,6 @@ class RaceCar(gym.Env[Any, Any]):
                 return x, y
 
 
-class Client:
-    """PyBullet's functions, each bound to a client of our own."""
-
-    def __init__(self) -> None:
-        self.id = pybullet.connect(pybullet.DIRECT)
-
-    def __getattr__(self, name: str) -> Any:
-        bound = partial(getattr(pybullet, name), physicsClientId=self.id)
-        setattr(self, name, bound)  # found at once the next time
-        return bound
-
-
 class World:
     """Floor, walls and car in a PyBullet client of their own: several worlds in one process do not meet."""
 
@@ -342,14 +330,9 @@ class World:
         return x, y, vx, vy, heading, angle, angle_too, rate, rate_too
 
     def picture(self) -> Array:
-        """[320, 480, 3] of uint8, by PyBullet's own renderer, which needs neither screen nor GPU."""
-        bullet = self.bullet
-        view = bullet.computeViewMatrix((7.5, -1.0, 15.0), (7.5, 3.65, 0), (0, 1, 0))
-        lens = bullet.computeProjectionMatrixFOV(40, WIDTH / HEIGHT, 1, 40)
-        image = bullet.getCameraImage(
-            WIDTH, HEIGHT, view, lens, lightDirection=(-4, -6, 12), shadow=0, renderer=pybullet.ER_TINY_RENDERER
-        )[2]
-        return np.asarray(image, np.uint8).reshape(HEIGHT, WIDTH, 4)[..., :3].copy()
+        """[320, 480, 3] of uint8."""
+        where: Any = {"eye": (7.5, -1.0, 15.0), "at": (7.5, 3.65, 0), "up": (0, 1, 0)}
+        return picture(self.bullet, WIDTH, HEIGHT, fov=40, **where, lightDirection=(-4, -6, 12), shadow=0)
 
     def close(self) -> None:
         if self.bullet is not None:

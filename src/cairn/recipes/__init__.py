@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cairn.core.errors import CairnError, closest
-from cairn.recipes import bipedal, classic, goals, hierarchy, imitation, pixels, subgoals
+from cairn.recipes import bipedal, bullet, classic, goals, hierarchy, imitation, pixels, subgoals
 from cairn.train.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
     name: replace(recipe, name=name)
-    for family in (classic, bipedal, goals, subgoals, hierarchy, imitation, pixels)
+    for family in (classic, bullet, bipedal, goals, subgoals, hierarchy, imitation, pixels)
     for name, recipe in family.RECIPES.items()
 }
 
