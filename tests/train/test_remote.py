@@ -120,7 +120,7 @@ def test_every_kind_of_agent_learns_from_samplers_and_the_books_balance(kind, ra
 
 def test_samplers_that_are_killed_are_replaced_and_the_books_balance(ray):
     task, cfg = CARTPOLE, DQNConfig(hidden=(8,))
-    company = Company(task, 4, cfg, workers=2, seed=1, timeout=60)
+    company = Company(task, 4, cfg, workers=2, seed=1, timeout=300)
     agent = build(cfg, company.spec, seed=0, device="cpu")
     company.ask(agent, 0, Order(10, random=True, seeds=(1, 2, 3, 4)))
     company.answer()

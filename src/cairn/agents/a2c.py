@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cairn.agents.base import Metrics
 from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
-from cairn.core.losses import policy_gradient
 from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Rollout, Spec
-from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.actor_critic import ActorCritic, following
 from cairn.nets.cnn import Vision
+from cairn.nets.graphs import graphed
 from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
@@ -58,37 +59,47 @@ class A2C:
         ).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm, rmsprop=cfg.rmsprop)
         self.generator = torch.Generator(device).manual_seed(seed)
+        self.acting = graphed(self._act, self.generator)
+        self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator}
 
-    @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        policy = self.net.policy(self.net.normalise(obs))
+        return self.acting([obs], explore)
+
+    @torch.no_grad()
+    def _act(self, obs: list[Tensor], explore: bool) -> Tensor:
+        policy = self.net.policy(self.net.normalise(*obs))
         return policy.sample(self.generator) if explore else policy.mode()
 
     def update(self, rollout: Rollout) -> Metrics:
-        obs = self.net.normalise(rollout.obs)
-        policy, value = self.net(obs.flatten(0, 1))
-        known = value.detach().view_as(rollout.reward)
-        next_value = self.net.next_values(rollout, known)
-        ends = rollout.terminated, rollout.truncated
-        advantage = gae(rollout.reward, known, next_value, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
-        target, advantage = (advantage + known)[rollout.valid], advantage[rollout.valid]
-        if self.cfg.normalise_advantage:
-            advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        valid = rollout.valid.flatten()
-        policy_loss = policy_gradient(policy.log_prob(rollout.action.flatten(0, 1))[valid], advantage)
-        value_loss = (value[valid] - target).square().mean()
-        entropy = policy.entropy()[valid].mean()
-        loss = policy_loss + self.cfg.value_weight * value_loss
-        loss = loss - self.cfg.entropy_weight(self.progress) * entropy
         self.opt.lr = self.cfg.lr(self.progress)
-        self.opt.step(loss)
+        given = rollout.obs, rollout.action, rollout.reward, rollout.terminated, rollout.truncated, rollout.valid
+        weight = self.opt.knob(self.cfg.entropy_weight(self.progress))
+        metrics, value, target = self.learn([*given, *self.net.after(rollout), weight])
         if self.net.normalizer is not None:
             self.net.normalizer.update(rollout.obs[rollout.valid])
+        seen = self.net.normalise(rollout.obs).flatten(0, 1)
         return {
-            "train/policy_loss": policy_loss.detach(),
-            "train/value_loss": value_loss.detach(),
-            "train/entropy": entropy.detach(),
-            **insight(self.net, obs.flatten(0, 1), known[rollout.valid], target),
-        }
+            **metrics,
+            **insight(self.net, seen, value, target),
+        }  # fillers too: to leave them out would wait for a GPU
+
+    def _learn(self, batch: list[Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        """What is told of the step, and V and its target [T, N]."""
+        obs, action, reward, terminated, truncated, valid, apart, after, entropy_weight = batch
+        policy, value = self.net(self.net.normalise(obs).flatten(0, 1))
+        known = value.detach().view_as(reward)
+        ends = following(known, apart, after), terminated, truncated
+        advantage = gae(reward, known, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)
+        returns = advantage + known
+        target, advantage, share = (x.flatten() for x in (returns, advantage, valid / valid.sum()))
+        if self.cfg.normalise_advantage:
+            centred = advantage - (share * advantage).sum()
+            advantage = centred / ((share * centred.square()).sum().sqrt() + 1e-8)
+        policy_loss = -(share * policy.log_prob(action.flatten(0, 1)) * advantage).sum()
+        value_loss = (share * (value - target).square()).sum()
+        entropy = (share * policy.entropy()).sum()
+        self.opt.step(policy_loss + self.cfg.value_weight * value_loss - entropy_weight * entropy)
+        told = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+        return {f"train/{name}": x.detach() for name, x in told.items()}, known, returns

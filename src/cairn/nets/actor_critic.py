@@ -82,14 +82,24 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def next_values(self, rollout: Rollout, value: Tensor) -> Tensor:
-        """V(s'ₜ) [T, N] from V(sₜ) [T, N]: they are the same but one step on, except where an episode ended and at the
-        last step. Only those are evaluated again."""
-        out = torch.cat([value[1:], torch.zeros_like(value[:1])])
+        """V(s'ₜ) [T, N] from V(sₜ) [T, N]."""
+        return following(value, *self.after(rollout))
+
+    @torch.no_grad()
+    def after(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Where an episode ended and at the last step: [T, N] true there, and V(s'ₜ) there. Only these are evaluated:
+        elsewhere s'ₜ is sₜ₊₁."""
         apart = rollout.terminated | rollout.truncated
         apart[-1] = True
+        out = torch.zeros_like(rollout.reward)
         out[apart] = self.value(self.normalise(rollout.next_obs[apart]))
-        return out
+        return apart, out
 
     def _distribution(self, features: Tensor) -> Distribution:
         out = self.policy_head(features)
         return Categorical(out) if self.discrete else Gaussian(out, self.log_std)
+
+
+def following(value: Tensor, apart: Tensor, after: Tensor) -> Tensor:
+    """V(s'ₜ) [T, N]: that of the next row, but where they are apart."""
+    return torch.where(apart, after, torch.cat([value[1:], value[:1]]))

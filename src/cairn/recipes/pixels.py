@@ -32,12 +32,20 @@ _GAME = Recipe(  # what games share: ten million steps are forty million frames
 )
 
 RECIPES = {
-    "pong-ppo": replace(_GAME, target=20, about="frame skip, eight games at once, ends stored as they were"),
+    "pong-ppo": replace(
+        _GAME,
+        agent=replace(_PPO, horizon=64, batch_size=512, lr=linear(4e-4, 0.0)),
+        steps=6_000_000,
+        envs=64,
+        target=20,
+        about="frame skip, 64 games at once, ends stored as they were",
+    ),
     "pong-a2c": replace(
         _GAME,
         agent=A2CConfig(
             horizon=5, lr=linear(7e-4, 0.0), rmsprop=True, value_weight=0.25, entropy_weight=constant(0.01)
         ),
+        steps=6_000_000,
         envs=16,
         target=18,
         about="five steps of sixteen games an update",
@@ -47,15 +55,17 @@ RECIPES = {
         env="ALE/Breakout-v5",
         agent=DQNConfig(
             quantiles=50,
-            lr=constant(5e-5),
+            n_step=3,
+            lr=constant(1e-4),
             adam_eps=0.01 / 32,  # as Dabney et al. 2018
-            batch_size=32,
+            batch_size=128,
             capacity=400_000,
-            learning_starts=100_000,
-            updates_per_step=0.25,
+            learning_starts=50_000,
+            updates_per_step=1 / 16,  # as many transitions for each step as 32 every fourth
             epsilon=linear(1.0, 0.01, 0.1),
-            target_every=250,  # a thousand steps
+            target_every=500,  # eight thousand steps
         ),
+        envs=64,
         target=350,
         checkpoint_every=100_000,
         about="quantiles of the return; every frame stored once: 7.2 kB a transition, where stacks take 28 and more",
