@@ -4,6 +4,7 @@
     her-goals   strategies and k of hindsight, one goal against many, hindsight against none
     racecar     the race car with the faults of the notes put back, one at a time (racecar-her itself is in results/)
     rooms       flat DQN, with hindsight and without, in the hierarchy's steps; and the hierarchy with a part changed
+    aggrevated  the walker's AggreVaTeD with the faults of the notes put back, one at a time (itself it is in results/)
     pixels      pixel-cartpole with one thing changed: how long an action is held, view, pixels, stack, averaged reward
 
 Each variant is a plain `cairn train` in a process of its own, under runs/study; one that was finished is not run again.
@@ -118,7 +119,21 @@ def pixels() -> list[Variant]:
     return [*found, notes]
 
 
-NAMES = {"bitflip": bitflip, "her-goals": her_goals, "racecar": racecar, "rooms": rooms, "pixels": pixels}
+def aggrevated() -> list[Variant]:
+    faults = (("Q* scaled to [0, 1]", "--agent.mistaken-minmax"), ("log σ held at 2", "--agent.mistaken-log-std"))
+    learners = ("reinforce", "ppo")
+    return [Variant(f"{f}, {x}", f"bipedal-aggrevated-{x}", (option,), x) for x in learners for f, option in faults]
+
+
+NAMES = {
+    "bitflip": bitflip,
+    "her-goals": her_goals,
+    "racecar": racecar,
+    "rooms": rooms,
+    "aggrevated": aggrevated,
+    "pixels": pixels,
+}
+SOLVED = {"aggrevated": 300.0, "pixels": 475.0}  # the return that counts, where no success is told
 
 
 def _same(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
@@ -185,9 +200,9 @@ def steps_to(curve: list[list[float]], level: float) -> float | None:
     return next((step for step, _, value in curve if value >= level), None)
 
 
-def table(body: list[dict[str, Any]]) -> str:
+def table(body: list[dict[str, Any]], solved: float) -> str:
     returns = body[0]["runs"][0]["success"] is None
-    what, level, written = ("return", 475, "475") if returns else ("success", 0.95, "95%")  # of CartPole's 500
+    what, level, written = ("return", solved, f"{solved:g}") if returns else ("success", 0.95, "95%")
     lines = [f"| variant | {what} at the end, per seed | steps to {written} |", "| --- | --- | --- |"]
     for entry in body:
         ends = ", ".join(figure(r) for r in entry["runs"])
@@ -199,7 +214,7 @@ def table(body: list[dict[str, Any]]) -> str:
 
 def draw(name: str) -> Path:
     body = json.loads((STUDIES / f"{name}.json").read_text())
-    print(table(body))
+    print(table(body, SOLVED.get(name, 0.0)))
     return panels(body, ROOT / "docs" / "img" / f"{name}.png")
 
 

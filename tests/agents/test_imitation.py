@@ -158,6 +158,18 @@ def test_a_learner_compared_with_itself_is_paid_nothing_for_its_own_mode(monkeyp
         assert torch.allclose(gain, action.sum(1), atol=0.2)
 
 
+def test_mirrored_actions_lie_evenly_about_the_mode(monkeypatch):
+    agent = AggreVaTeD(AggreVaTeDConfig(SMALL, updates=3, batch_size=16, against="own", mirrored=True), REAL)
+    seen = []
+    monkeypatch.setattr(agent, "_step", lambda obs, action, gain: seen.append((obs, action, gain)) or {})
+    agent.update(OBS, torch.zeros(64, 2), torch.zeros(64), torch.zeros(64), lambda obs, action: action.sum(1))
+    for obs, action, gain in seen:
+        assert torch.equal(obs[:16], obs[16:]) and len(obs) == 32
+        assert torch.allclose((action[:16] + action[16:]) / 2, agent.act(obs[:16], explore=False), atol=1e-6)
+        assert torch.allclose(gain[:16], -gain[16:], atol=1e-6) and gain.abs().max() > 0.1
+    assert int(agent.counts[1]) == 3 * 32
+
+
 @pytest.mark.parametrize("learner", [SMALL, PPOConfig(hidden=(8,))])
 def test_every_update_of_an_iteration_draws_its_own_actions(learner):
     agent = AggreVaTeD(AggreVaTeDConfig(learner, updates=5, batch_size=16), REAL)
@@ -179,6 +191,8 @@ def test_every_update_of_an_iteration_draws_its_own_actions(learner):
         (AggreVaTeDConfig(PPOConfig(), gradient="natural"), "agent.gradient is reinforce's"),
         (AggreVaTeDConfig(SMALL, updates=5, values="fitted"), "allow one an iteration"),
         (AggreVaTeDConfig(SMALL, against="own"), "set agent.updates above 1"),
+        (AggreVaTeDConfig(SMALL, updates=2, mirrored=True), "agent.mirrored judges continuous actions anew"),
+        (AggreVaTeDConfig(SMALL, noise=0.1), "agent.noise is added to an expert's continuous actions"),
         (AggreVaTeDConfig(SMALL, alpha_decay=1.5), "agent.alpha_decay is 1.5"),
         (AggreVaTeDConfig(ReinforceConfig(gamma=2.0)), "agent.learner.gamma is 2"),
     ],

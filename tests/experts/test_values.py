@@ -52,6 +52,7 @@ def test_critics_are_not_believed_far_from_what_the_expert_does():
     apart = (action - agent.act(OBS, explore=False)).square().sum(1)
     assert torch.allclose(near.q(OBS, action), plain.q(OBS, action) - 2 * apart)
     assert torch.equal(near.v(OBS), plain.v(OBS))
+    assert torch.equal(near.q(OBS, action.sign()), near.q(OBS, 3 * action.sign()))  # as the environment takes it
     few, choice = DQN(DQNConfig(hidden=(8,)), FEW), torch.zeros(5, dtype=torch.int64)
     other = (choice != few.act(OBS, explore=False)).float()
     assert torch.equal(Critics(few, near=2.0).q(OBS, choice), Critics(few).q(OBS, choice) - 2 * other)

@@ -132,12 +132,12 @@ class Watched:
         return torch.zeros(len(obs), dtype=torch.int64)
 
 
-def rolled(alpha, ask="playing", steps=10**6, envs=64, seed=0):
+def rolled(alpha, ask="playing", steps=10**6, envs=64, seed=0, cut=0):
     plan = replace(recipe("toy/Corridor-v0", CLONE, steps, envs=envs), seed=seed)
     vector = make_vector(Task("toy/Corridor-v0"), envs, backend="sync")
     run = Run(plan, None)
     found = imitation.roll_in(
-        Watched(alpha, vector.spec), Expert(right, vector.spec), vector, run, ask=ask, explore=True
+        Watched(alpha, vector.spec), Expert(right, vector.spec), vector, run, ask=ask, explore=True, cut=cut
     )
     vector.close()
     return found[0], found[1], run
@@ -195,6 +195,27 @@ def test_dagger_asks_the_expert_everywhere():
 def test_the_last_trajectories_end_with_the_budget():
     played, _, run = rolled(0.0, steps=100, envs=8)
     assert run.step == 104 and played.valid.shape == (13, 8)
+
+
+def test_trajectories_are_left_after_as_many_steps_as_were_drawn():
+    """The learner's have 20 steps: those that were to go on for longer end there, the others are drawn evenly."""
+    lengths = rolled(0.0, cut=40, envs=256)[0].valid.sum(0)
+    assert 100 < (lengths == 20).sum() < 165 and set(lengths.tolist()) == set(range(1, 21))
+    assert 8 < lengths[lengths < 20].float().mean() < 12
+    assert len(set(rolled(0.0, cut=1)[0].valid.sum(0).tolist())) == 1
+
+
+def test_rates_fall_with_gradient_steps_also_within_one_roll_in(monkeypatch):
+    seen = []
+    update = BC.update
+
+    def noting(self, obs, action):
+        seen.append(self.progress)
+        return update(self, obs, action)
+
+    monkeypatch.setattr(BC, "update", noting)
+    train(recipe("toy/Corridor-v0", replace(CLONE, updates_per_step=0.5), 100, envs=20), expert=right)
+    assert seen == [i / 50 for i in range(50)]
 
 
 def test_dagger_keeps_everything_and_aggrevated_nothing(tmp_path, monkeypatch):

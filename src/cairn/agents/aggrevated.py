@@ -59,7 +59,10 @@ class AggreVaTeDConfig:
     # fitted to its returns, and the step that was taken; or its playing on from the state
     against: Literal["expert", "own"] = "expert"  # what Q*(s, a) is compared with: V*(s), or Q* of the learner's own
     # mode, which leaves the expected gradient as it is and its noise smaller; it needs values that judge any action
+    mirrored: bool = False  # beside each continuous action its mirror image about the mode is judged too: in the
+    # gradient of the mean what A* has in common for both cancels, and only its slope is left; it needs updates above 1
     near: NonNegative = 0.0  # what critics' Q* loses by the squared distance of an action from the expert's own
+    cut: Natural = 0  # a trajectory is left after as many steps, drawn from 1 to this; 0: never
     judged: Count = 128  # states an iteration that are judged by playing on
     fit_episodes: Count = 20  # of the expert, that V* is fitted to where no demonstrations are given
     gamma: Unit = 0.99  # γ of values fitted or played
@@ -83,6 +86,8 @@ class AggreVaTeD:
             raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
         if cfg.against == "own" and cfg.updates == 1:
             raise CairnError("agent.against is own, which judges actions anew; set agent.updates above 1.")
+        if cfg.mirrored and (cfg.updates == 1 or isinstance(spec.action, Discrete)):
+            raise CairnError("agent.mirrored judges continuous actions anew: it needs them, and agent.updates above 1.")
         if cfg.noise and isinstance(spec.action, Discrete):
             raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
         learner: PPO | Reinforce
@@ -145,8 +150,10 @@ class AggreVaTeD:
         for _ in range(self.cfg.updates if self.cfg.updates > 1 else 0):
             assert judge is not None  # as the constructor has seen
             some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
-            drawn = self.act(obs[some], explore=True)
-            beside = v[some] if self.cfg.against == "expert" else judge(obs[some], self.act(obs[some], explore=False))
+            drawn, mode = self.act(obs[some], explore=True), self.act(obs[some], explore=False)
+            if self.cfg.mirrored:
+                some, drawn, mode = some.repeat(2), torch.cat([drawn, 2 * mode - drawn]), mode.repeat(2, 1)
+            beside = v[some] if self.cfg.against == "expert" else judge(obs[some], mode)
             metrics = self._step(obs[some], drawn, self.signal(judge(obs[some], drawn), beside))
             self.counts[1] += len(some)
         return {**metrics, "imitation/q": q.mean(), "imitation/advantage": (q - v).mean()}

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import Count, NonNegative, Positive, Widths, validated
+from cairn.core.checks import Count, Natural, NonNegative, Positive, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.schedules import Rate, linear
 from cairn.core.types import Discrete, Spec
@@ -33,6 +33,7 @@ class BCConfig:
     batch_size: Count = 256
     updates_per_step: Positive = 1.0  # gradient steps per step of the expert's; from a file a step is a gradient step
     noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is learned
+    cut: Natural = 0  # a trajectory is left after as many steps, drawn from 1 to this; 0: never
     max_norm: Positive = 1.0
     normalise: bool = True  # observations and goals, by running statistics
     relative_goals: bool = False  # see the goal as a displacement from what is achieved

@@ -95,15 +95,14 @@ class Critics:
         if self.near == 0:
             return said
         own: Tensor = self.agent.act(obs, explore=False)
+        action = self._taken(action)
         apart = (action != own).float() if action.ndim == 1 else (action - own).square().sum(-1)
         return said - self.near * apart
 
     @torch.no_grad()
     def said(self, obs: Tensor, action: Tensor) -> Tensor:
         """What the critics say [B]; an action beyond its bounds counts as the environment takes it, clipped."""
-        agent = self.agent
-        if not isinstance(agent.spec.action, Discrete) and agent.spec.action.bounded:
-            action = action.clamp(-1, 1)
+        agent, action = self.agent, self._taken(action)
         out: Tensor
         if isinstance(agent, Imported):
             return agent.q(obs, action)
@@ -112,6 +111,11 @@ class Critics:
             return out
         out = agent.q(agent.critic, agent.encoder(obs), action)
         return out.amin(0) if len(out) <= 2 else out.mean(0)
+
+    def _taken(self, action: Tensor) -> Tensor:
+        """As the environment takes it."""
+        box = self.agent.spec.action
+        return action if isinstance(box, Discrete) or not box.bounded else action.clamp(-1, 1)
 
     @torch.no_grad()
     def v(self, obs: Tensor) -> Tensor:

@@ -16,23 +16,23 @@ from cairn.agents import (
 from cairn.core.schedules import constant, linear
 from cairn.train.recipe import Recipe
 
-_CLONE = BCConfig(hidden=(256, 256), lr=linear(1e-3, 0.0), batch_size=256, updates_per_step=0.5, noise=0.2)
+_CLONE = BCConfig(hidden=(256, 256), lr=linear(1e-3, 0.0), batch_size=256, updates_per_step=0.5, noise=0.2, cut=800)
 _WALKER = Recipe(
     env="BipedalWalker-v3",
     expert="bipedal-sac",
     agent=_CLONE,
-    steps=80_000,
-    envs=8,
+    steps=100_000,
+    envs=100,
     target=317.5,
     hold=2,
-    eval_every=40_000,
+    eval_every=100_000,
     eval_episodes=100,
-    checkpoint_every=40_000,
+    checkpoint_every=100_000,
 )
 _REINFORCE = ReinforceConfig(
     hidden=(256, 256),
     activation="relu",
-    lr=linear(3e-4, 0.0),
+    lr=linear(1e-4, 0.0),
     baseline="none",
     max_norm=1.0,
     log_std=-2.3,
@@ -57,13 +57,22 @@ RECIPES = {
     "bipedal-dagger": replace(
         _WALKER,
         agent=DAggerConfig(learner=_CLONE, alpha_decay=0.5),
+        envs=16,
         about="an expert's actions where the learner went; whole trajectories are mixed",
     ),
     "bipedal-aggrevated-reinforce": replace(
         _WALKER,
-        agent=AggreVaTeDConfig(learner=_REINFORCE, updates=300, clone=10_000, against="own", near=2.0, alpha_decay=0.0),
+        agent=AggreVaTeDConfig(
+            learner=_REINFORCE,
+            updates=300,
+            clone=25_000,
+            noise=0.2,
+            against="own",
+            near=2.0,
+            alpha_decay=0.0,
+        ),
         steps=75_000,
-        envs=24,
+        envs=48,
         eval_every=15_000,
         target=324,
         about="A* = Q* - V* of the expert's critics; actions drawn afresh for every gradient step; log σ kept below 1",
@@ -84,13 +93,14 @@ RECIPES = {
             ),
             updates=20,
             batch_size=2048,
-            clone=10_000,
+            clone=25_000,
+            noise=0.2,
             against="own",
             near=2.0,
             alpha_decay=0.0,
         ),
         steps=150_000,
-        envs=24,
+        envs=48,
         eval_every=15_000,
         target=324,
         about="the same under the clipped surrogate: ratios against the learner that drew the action",

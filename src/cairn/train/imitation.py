@@ -119,14 +119,13 @@ def clone(agent: Cloner, expert: Expert, data: Growing, envs: Vector, run: Run) 
     """BC and DAgger: label every state met with the expert's action, and learn from all there are."""
     cfg = agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg
     while run.going():
-        agent.progress = run.progress
-        found = roll_in(agent, expert, envs, run, ask="always", explore=False, noise=cfg.noise)
+        found = roll_in(agent, expert, envs, run, ask="always", explore=False, noise=cfg.noise, cut=cfg.cut)
         if found is None:  # interrupted: what was collected is dropped
             break
         played, asked = found
         data.add(obs=played.obs[played.valid].cpu().numpy(), action=asked[played.valid].cpu().numpy())
         agent.counts += torch.tensor([1, int(played.valid.sum())])
-        learn(agent, data, int(run.step * cfg.updates_per_step), cfg.batch_size, run)
+        learn(agent, data, cfg.updates_per_step, cfg.batch_size, run)
         run.house_keeping(agent, envs.restarts, data)
 
 
@@ -134,9 +133,8 @@ def clone_file(agent: Cloner, data: Growing, run: Run) -> None:
     """BC from recorded demonstrations: no environment is stepped, and a step of the run is a gradient step."""
     batch_size = (agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg).batch_size
     while run.going():
-        agent.progress = run.progress
         run.step += 1
-        learn(agent, data, run.step, batch_size, run)
+        learn(agent, data, 1.0, batch_size, run)
         run.house_keeping(agent, 0, data)
 
 
@@ -144,7 +142,6 @@ def aggrevate(agent: AggreVaTe, expert: Expert, values: Values, data: Growing, e
     """AggreVaTe: in every state met a random action is judged, and all judgements are learned from."""
     cfg = agent.cfg
     while run.going():
-        agent.progress = run.progress
         found = roll_in(agent, expert, envs, run, ask="playing", explore=False)
         if found is None:
             break
@@ -155,7 +152,7 @@ def aggrevate(agent: AggreVaTe, expert: Expert, values: Values, data: Growing, e
         rows = {"obs": played.obs, "action": random, "advantage": verdict.q - verdict.v}
         data.add(**{name: x[known].cpu().numpy() for name, x in rows.items()})
         agent.counts += torch.tensor([1, int(known.sum())])
-        learn(agent, data, int(run.step * cfg.updates_per_step), cfg.batch_size, run)
+        learn(agent, data, cfg.updates_per_step, cfg.batch_size, run)
         run.house_keeping(agent, envs.restarts, data)
 
 
@@ -163,12 +160,13 @@ def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, 
     """AggreVaTeD: the states of this iteration, judged, are learned from and forgotten."""
     while run.going():
         agent.progress = run.progress
-        found = roll_in(agent, expert, envs, run, ask="playing", explore=True, noise=agent.cfg.noise)
+        cfg = agent.cfg
+        found = roll_in(agent, expert, envs, run, ask="playing", explore=True, noise=cfg.noise, cut=cfg.cut)
         if found is None:
             break
         played, asked = found
         shown = played.valid & played.by_expert
-        if agent.cfg.clone and agent.counts[0] == 0 and shown.any():
+        if cfg.clone and agent.counts[0] == 0 and shown.any():
             agent.clone(played.obs[shown], asked[shown])
         verdict = values.judge(played)
         known, run.step = verdict.known, run.step + verdict.steps
@@ -180,9 +178,10 @@ def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, 
         run.house_keeping(agent, envs.restarts)
 
 
-def learn(agent: Any, data: Growing, due: int, batch_size: int, run: Run) -> None:
-    """Gradient steps until there are as many as the steps allow."""
-    while run.updates < due and not run.interrupted:
+def learn(agent: Any, data: Growing, per_step: float, batch_size: int, run: Run) -> None:
+    """Gradient steps until there are as many as the steps allow. Rates fall with them, however long a roll-in was."""
+    while run.updates < int(run.step * per_step) and not run.interrupted:
+        agent.progress = min(run.updates / (run.recipe.steps * per_step), 1.0)
         run.updates += 1
         run.log(agent.update(*data.sample(batch_size, run.device)))
     tell(agent, run)
@@ -195,12 +194,13 @@ def tell(agent: Any, run: Run) -> None:
 
 
 def roll_in(
-    agent: Any, expert: Expert, envs: Vector, run: Run, *, ask: str, explore: bool, noise: float = 0.0
+    agent: Any, expert: Expert, envs: Vector, run: Run, *, ask: str, explore: bool, noise: float = 0.0, cut: int = 0
 ) -> tuple[Played, torch.Tensor] | None:
     """One trajectory of every environment, and what the expert would do [T, N, ...]: asked always, or where it plays.
 
-    What an expert that plays executes is disturbed by `noise`; what it would do is told without it. It ends early where
-    the run's steps are used up; None where the run was interrupted.
+    What an expert that plays executes is disturbed by `noise`; what it would do is told without it. Each trajectory is
+    left after up to `cut` steps, where given, so that of as many steps more are near a start. All end early where the
+    run's steps are used up; None where the run was interrupted.
     """
     count = envs.num_envs
     seeds = run.env_seeds()
@@ -208,6 +208,7 @@ def roll_in(
     expert.forget(np.ones(count, bool))
     rng = np.random.default_rng(derive(run.recipe.seed, "mixing", run.step))
     by_expert = rng.random(count) < agent.alpha
+    left = rng.integers(1, cut + 1, count) if cut else np.full(count, np.iinfo(np.int64).max)
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(count, bool)
     with one_thread():
@@ -222,7 +223,7 @@ def roll_in(
             valid = step.valid & open_
             rows.append((obs, taken, drawn, step.reward, step.next_obs, step.terminated, valid, asked))
             run.advance(step, valid)
-            open_ &= step.valid & ~(step.terminated | step.truncated)
+            open_ &= step.valid & ~(step.terminated | step.truncated) & (len(rows) < left)
             expert.forget(step.terminated | step.truncated | ~step.valid)
             obs = step.obs
     columns = [torch.from_numpy(np.stack(column)).to(run.device) for column in zip(*rows, strict=True)]
