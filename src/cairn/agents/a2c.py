@@ -59,18 +59,13 @@ class A2C:
         ).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm, rmsprop=cfg.rmsprop)
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.acting = graphed(self._act, self.generator)
+        self.acting = graphed(self.net.act, self.generator)
         self.learn = graphed(self._learn, self.generator)
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator}
 
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        return self.acting([obs], explore)
-
-    @torch.no_grad()
-    def _act(self, obs: list[Tensor], explore: bool) -> Tensor:
-        policy = self.net.policy(self.net.normalise(*obs))
-        return policy.sample(self.generator) if explore else policy.mode()
+        return self.acting([obs], explore, self.generator)
 
     def update(self, rollout: Rollout) -> Metrics:
         self.opt.lr = self.cfg.lr(self.progress)

@@ -55,10 +55,8 @@ class Reinforce:
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator}
 
-    @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        policy = self.net.policy(self.net.normalise(obs))
-        return policy.sample(self.generator) if explore else policy.mode()
+        return self.net.act([obs], explore, self.generator)
 
     def reward_to_go(self, rollout: Rollout, value: Tensor) -> Tensor:
         """Gₜ [T, N]."""

@@ -1,6 +1,9 @@
-"""Where tensors live."""
+"""Where tensors live, and how many threads work on them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -24,3 +27,14 @@ def roomy(device: str, size: int) -> str:
     if kind.type == "cuda" and 2 * size > torch.cuda.mem_get_info(kind)[0]:
         return "cpu"
     return device
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Acting is too small to share among threads, and one that waits for work spins on a core an environment wants."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Rollout, Spec
@@ -70,6 +70,12 @@ class ActorCritic(nn.Module):
         """π(·|s) alone: what acting needs."""
         return self._distribution(self._features(obs, 0))
 
+    @torch.no_grad()
+    def act(self, obs: list[Tensor], explore: bool, generator: Generator) -> Tensor:
+        """Actions [B] or [B, dim] for [obs] as it comes."""
+        policy = self.policy(self.normalise(*obs))
+        return policy.sample(generator) if explore else policy.mode()
+
     def value(self, obs: Tensor) -> Tensor:
         """obs [B, ...] -> V(s) [B] alone."""
         out: Tensor = self.value_head(self._features(obs, 1))[:, 0]
@@ -80,15 +86,13 @@ class ActorCritic(nn.Module):
         out: Tensor = self.trunk(obs) if self.images else self.trunk(obs.flatten(1), member=member)
         return out
 
-    @torch.no_grad()
     def next_values(self, rollout: Rollout, value: Tensor) -> Tensor:
         """V(s'ₜ) [T, N] from V(sₜ) [T, N]."""
         return following(value, *self.after(rollout))
 
     @torch.no_grad()
     def after(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """Where an episode ended and at the last step: [T, N] true there, and V(s'ₜ) there. Only these are evaluated:
-        elsewhere s'ₜ is sₜ₊₁."""
+        """[T, N]: true where s'ₜ is not sₜ₊₁ (an end, the last step), and V(s'ₜ) there: all that must be evaluated."""
         apart = rollout.terminated | rollout.truncated
         apart[-1] = True
         out = torch.zeros_like(rollout.reward)

@@ -25,6 +25,7 @@ from cairn.agents import (
     agent_name,
 )
 from cairn.agents.base import Agent
+from cairn.core.device import one_thread
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Array, Discrete, Spec
@@ -32,7 +33,6 @@ from cairn.experts.demos import Demos, read, record
 from cairn.experts.expert import Expert
 from cairn.experts.values import Critics, Fitted, Played, Rollouts, Values
 from cairn.replay.growing import Growing
-from cairn.train.loops import one_thread
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run
 from cairn.vector.base import Vector

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 
 from cairn.agents.base import Agent, OffPolicy, OnPolicy
+from cairn.core.device import one_thread
 from cairn.core.types import Array, Box, Rollout, Spec
 from cairn.replay.base import Replay
 from cairn.replay.prioritised import Prioritised
@@ -95,17 +93,6 @@ def learn(agent: OffPolicy, replay: Replay, run: Run) -> None:
         run.log(metrics)
         if isinstance(replay, Prioritised):
             replay.weigh(metrics["train/td_error"])  # type: ignore[arg-type]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Acting is too small to share among threads, and one that waits for work spins on a core an environment wants."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def explore(agent: Agent, obs: Array, run: Run) -> Array:
