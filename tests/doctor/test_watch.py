@@ -1,8 +1,10 @@
 """For every watcher a run that it must speak of and its repaired twin, of which it is silent."""
 
+import io
 import json
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -12,9 +14,11 @@ import torch
 from cairn.agents import DQNConfig, HIROConfig, PPOConfig, SACConfig, build
 from cairn.core.schedules import constant
 from cairn.core.types import Box, Discrete, Episode, Spec
-from cairn.doctor.watch import WATCHERS, Watch, watching
+from cairn.doctor.watch import WATCHERS, Watch, spoken, watching
 from cairn.envs.make import Task
+from cairn.train.progress import Progress
 from cairn.train.recipe import Recipe
+from cairn.train.run import Run
 from cairn.train.trainer import train
 from cairn.train.watching import Moment
 from cairn.vector.base import spec_of_env
@@ -73,6 +77,7 @@ CASES = [
         {"values": lambda i: {"train/explained_variance": 0.01, "rollout/ep_rew_mean": float(i)}},  # learns without it
     ),
     ("units-dead", {"values": {"train/dead_units": 0.95}}, {"values": {"train/dead_units": 0.25}}),
+    ("units-dead", {"values": {"low/dead_units": 0.95}}, {"values": {"low/dead_units": 0.25}}),
     ("no-reward", {"values": {}}, {"values": {}, "episodes": VARIED}),
     ("reward-scale", {"values": {}, "episodes": ((-8e5, 200),)}, {"values": {}, "episodes": ((-8e2, 200),)}),
     (
@@ -191,11 +196,27 @@ def test_a_rate_that_kills_the_units(tmp_path):
     assert said[0]["units-dead"] == 1_500 and "units-dead" not in said[1]
 
 
+def test_the_progress_line_names_what_was_said():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    told = Run(RECIPE, None, watcher=Watch(PPO, ARM))
+    told.progress_line = Progress("task", 100, stream=Terminal())
+    told.log({"train/loss": torch.tensor(float("nan"))})
+    told._write_metrics()
+    told.advance(SimpleNamespace(episodes=()), np.ones(3, bool))
+    said, line = told.progress_line.stream.getvalue().split("\x1b[2K")[1:]
+    assert "Training has become NaN" in said and "no episode yet  ! run-not-finite" in line
+
+
 def test_what_was_said_is_not_said_again_after_a_resume(tmp_path):
-    (tmp_path / "watch.jsonl").write_text('{"step": 1, "code": "kl-large"}\n')
-    watch = watching(PPO, ARM, tmp_path)
-    assert watch.said == {"kl-large"}
+    assert run(tmp_path, scale=1.0) == {"reward-scale": 512}
+    assert watching(PPO, ARM, tmp_path).said == {"reward-scale"}
     assert watching(PPO, ARM, None).said == set()
+    [(step, finding)] = spoken(tmp_path)
+    assert step == 512 and finding.severity == "warning" and "Divide the reward" in finding.remedy
+    assert spoken(tmp_path / "nowhere") == []
 
 
 def test_a_look_takes_less_than_two_percent_of_the_fastest_steps():

@@ -82,9 +82,15 @@ class Watch:
 
 def watching(cfg: Any, spec: Spec, folder: Path | None) -> Watch:
     """The watchers of a run that begins, or goes on in a folder where some may have spoken."""
-    path = None if folder is None else folder / "watch.jsonl"
-    lines = path.read_text().splitlines() if path is not None and path.exists() else []
-    return Watch(cfg, spec, said=[json.loads(line)["code"] for line in lines])
+    return Watch(cfg, spec, said=[] if folder is None else [finding.code for _, finding in spoken(folder)])
+
+
+def spoken(folder: Path) -> list[tuple[int, Finding]]:
+    """What watchers said in the run of a folder, and at which step: for whoever reports on it."""
+    path = folder / "watch.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    bodies = [json.loads(line) for line in lines]
+    return [(body.pop("step"), Finding(**body)) for body in bodies]
 
 
 Told = tuple[Severity, str, str, str] | None
@@ -184,10 +190,12 @@ def critic_blind(w: Watch, now: Moment) -> Told:
 
 
 def units_dead(w: Watch, now: Moment) -> Told:
-    past = list(w.past["train/dead_units"])[-3:]
-    if len(past) < 3 or min(past) < DEAD:
+    past = {name: list(w.past[name])[-3:] for name in now.values if name.endswith("/dead_units")}
+    dead = {name: min(shares) for name, shares in past.items() if len(shares) == 3 and min(shares) >= DEAD}
+    if not dead:
         return None
-    evidence = f"{min(past):.0%} of the hidden units were 0 on the whole batch, at three logs in a row"
+    name, share = max(dead.items(), key=lambda item: item[1])  # of a hierarchy, low or high
+    evidence = f"{name} was {share:.0%} or more at three logs in a row: units that are 0 on the whole batch"
     remedy = "Start anew with a lower agent.lr, scaled observations and rewards; agent.layer-norm keeps units alive."
     return "warning", "Most units of a network are dead.", evidence, remedy
 

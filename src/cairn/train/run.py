@@ -56,6 +56,7 @@ class Run:
         self.interrupted: str | None = None
         self.asked_at = 0.0
         self.solved = False
+        self.warned: list[str] = []  # codes that a watcher spoke
         self.notes: dict[str, Any] = {}  # what else a saved policy tells of how it came about
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
@@ -163,7 +164,9 @@ class Run:
                     self.watcher.episode(episode, bool(step.terminated[episode.env]))
                 if self.logs is not None:
                     self.logs.episode(episode, self.seconds)
-        self.progress_line.show(self.step, self._headline() if self.progress_line.live else "")
+        self.progress_line.show(
+            self.step, "  ! ".join([self._headline(), *self.warned]) if self.progress_line.live else ""
+        )
 
     def log(self, metrics: Metrics) -> None:
         """Keep the newest value of each; they become numbers, and functions are asked, only when written."""
@@ -233,6 +236,7 @@ class Run:
             return
         now = Moment(self.step, self.progress, self.updates, values, self.best, self.recipe.target)
         for remark in self.watcher.check(now):
+            self.warned.append(remark.code)
             self.progress_line.say(f"step {self.step:,}: {remark}")
             if self.logs is not None:
                 self.logs.remark(self.step, remark)
