@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import sys
 import time
@@ -33,6 +34,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
   cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
+  cairn new-env NAME [--goal] [--out FOLDER]     a task of your own to begin with, and its test
   cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
   cairn sweep NAME [--seeds 5] [--jobs 2] [options of train]     several seeds, and what they say together
   cairn tune NAME [--trials 20] [--jobs 2] [--vary lr,gamma] [options of train]     look for better settings
@@ -115,6 +117,15 @@ class DoctorArgs:
     json: bool = False  # print one JSON object
 
 
+@dataclass(frozen=True)
+class NewEnvArgs:
+    """Write a task of your own to begin with, NAME.py, and its test, test_NAME.py. Nothing is overwritten."""
+
+    name: tyro.conf.Positional[str]  # of the module; the class and the id follow from it: cart_swing, CartSwing-v0
+    goal: bool = False  # a task with goals, as hindsight wants it
+    out: Path = Path(".")  # the folder to write them into
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The `cairn` command. Exits 0, 1 (a run that failed, a task with errors), 2 (a mistake), 130 or 143 (signals)."""
     args = list(sys.argv[1:] if argv is None else argv)
@@ -126,6 +137,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         print(f"cairn {__version__}")
         return
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # module:id may name a module of this folder; last, so that it hides none
     try:
         if args[0] not in COMMANDS:
             raise CairnError(f"there is no command {args[0]!r}.{closest(args[0], COMMANDS)} Try cairn --help.")
@@ -319,6 +332,19 @@ def command_doctor(args: list[str]) -> int:
     return int(count["error"] > 0)
 
 
+def command_new_env(args: list[str]) -> int:
+    from cairn.envs.new import write
+
+    options = parse(NewEnvArgs, args, prog="cairn new-env")
+    task, paths = write(options.name, options.out, goal=options.goal)
+    more = " --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
+    print(f"{paths[0]}: the task {task}, to be made your own; {paths[1]}: its test. In that folder:")
+    print(f"  python -m pytest {paths[1].name}")
+    print(f"  cairn doctor {task}")
+    print(f"  cairn train --env {task} --agent sac{more} --steps 20000")
+    return 0
+
+
 def command_sweep(args: list[str]) -> int:
     from cairn.search.sweep import sweep, table
 
@@ -378,6 +404,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "demos": command_demos,
     "doctor": command_doctor,
     "bench": command_bench,
+    "new-env": command_new_env,
     "sweep": command_sweep,
     "tune": command_tune,
 }

@@ -1,0 +1,42 @@
+"""A task of one's own to begin with: a file that works, and its test."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from cairn.core.errors import CairnError
+
+
+def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Path]]:
+    """Write NAME.py and test_NAME.py into a folder; the id of the task, and the files. Nothing is overwritten."""
+    module, title = named(name)
+    paths = [folder / f"{module}.py", folder / f"test_{module}.py"]
+    for path in paths:
+        if path.exists():
+            raise CairnError(f"{path} is there already, and nothing is overwritten; choose another name, or --out.")
+    if importlib.util.find_spec(module) is not None:
+        raise CairnError(f"there is a module {module} already; choose another name, or Python would take one for both.")
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = [_template("goal" if goal else "task"), _template("test") + (_template("goal_test") if goal else "")]
+    for path, text in zip(paths, texts, strict=True):
+        with open(path, "x") as file:
+            file.write(text.replace("MyTask", title).replace("my_task", module))
+    return f"{module}:{title}-v0", paths
+
+
+def named(name: str) -> tuple[str, str]:
+    """'cart_swing' or 'CartSwing' -> the module cart_swing and the class CartSwing."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or not name.isascii():
+        raise CairnError(f"{name!r} is no name for a module; use letters, digits and _, a letter first: cart_swing.")
+    module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    if keyword.iskeyword(module) or keyword.issoftkeyword(module):
+        raise CairnError(f"{name!r} is a word of Python; choose another name.")
+    return module, "".join(word[:1].upper() + word[1:] for word in module.split("_"))
+
+
+def _template(name: str) -> str:
+    return files("cairn.envs").joinpath("templates", f"{name}.txt").read_text()
