@@ -48,7 +48,7 @@ class PPOCase(Case):
     epochs: int
     clip: float = 0.2
     lam: float = 0.95
-    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs; ours is "async", and of games "native"
+    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs; ours is "async", and of games "atari"
 
     @property
     def warm(self) -> int:

@@ -55,7 +55,7 @@ def played(game: str, transitions: int) -> Iterator[list[tuple[np.ndarray, np.nd
     from cairn.envs.make import Task
     from cairn.vector.make import make_vector
 
-    envs = make_vector(Task(game, args={"life_loss": False}), ENVS, backend="native")
+    envs = make_vector(Task(game, args={"life_loss": False}), ENVS, backend="atari")
     rng = np.random.default_rng(0)
     first = envs.reset(range(ENVS))
     actions = envs.spec.action.n  # type: ignore[union-attr]

@@ -94,7 +94,7 @@ def home(tmp_path, monkeypatch):
         (["doctor", "CartPole-v1", "--seconds", "0"], "seconds is 0; it must be greater than 0."),
         (["bench", "vector", "CartPole-v7"], "there is no environment 'CartPole-v7'"),
         (["bench", "vector", "CartPole-v1", "--envs", "0"], "envs is 0; it must be at least 1."),
-        ([*CARTPOLE, "dqn", "--vector", "native"], "plays Atari games only"),
+        ([*CARTPOLE, "dqn", "--vector", "atari"], "plays Atari games only"),
         (["train", "--env", "cairn/BitFlip-v0", "--agent", "dqn", "--vector", "envpool"], "EnvPool has no task"),
     ],
 )

@@ -29,25 +29,25 @@ RECIPES = {
         seed=7,
         **EVERY,
     ),
-    "native-dqn": Recipe(
+    "atari-dqn": Recipe(
         env="ALE/Breakout-v5",
         env_args={"size": 36},
         agent=DQN,
         steps=1000,
         envs=3,
         seed=7,
-        vector="native",
+        vector="atari",
         time_limit=150,
         **EVERY,
     ),
-    "native-ppo": Recipe(
+    "atari-ppo": Recipe(
         env="ALE/Breakout-v5",
         env_args={"size": 36},
         agent=PPOConfig(horizon=50, batch_size=50, epochs=2),
         steps=1000,
         envs=3,
         seed=7,
-        vector="native",
+        vector="atari",
         time_limit=150,
         **EVERY,
     ),
@@ -63,7 +63,7 @@ train(RECIPES[sys.argv[1]], Path(sys.argv[2]))
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_thousand_steps_equal_five_hundred_a_kill_and_the_rest(name, tmp_path):
-    if name.startswith("native"):
+    if name.startswith("atari"):
         pytest.importorskip("ale_py")
     train(RECIPES[name], tmp_path / "alone")
     root = Path(__file__).parent.parent.parent

@@ -52,7 +52,7 @@ def transitions(backend, task, steps, seed=0):
 )
 def test_the_native_vector_lives_through_the_same_as_the_environment(task, steps):
     ours, our_episodes = transitions("sync", task, steps)
-    theirs, their_episodes = transitions("native", task, steps)
+    theirs, their_episodes = transitions("atari", task, steps)
     seen = {"ends": 0, "rewards": 0}
     for a, b in zip(ours, theirs, strict=True):
         for (obs, reward, after, *end), (obs_, reward_, after_, *end_) in zip(a, b, strict=True):
@@ -77,7 +77,7 @@ def close(a, b):
     return apart.max() <= 1 and (apart > 0).mean() < 1e-3
 
 
-@pytest.mark.parametrize("backend", ["sync", "async", "native"])
+@pytest.mark.parametrize("backend", ["sync", "async", "atari"])
 def test_learners_see_clipped_lives_and_the_score_is_of_whole_games(backend):
     """MsPacman pays tens and hundreds and has three lives; each lost one is told only by its flag."""
     task = Task("ALE/MsPacman-v5", time_limit=300)
@@ -109,7 +109,7 @@ def test_learners_see_clipped_lives_and_the_score_is_of_whole_games(backend):
 
 def test_a_press_of_fire_between_two_lives_is_no_step():
     """Its row is not valid, ends nothing, pays nothing, and the life after it begins with an empty stack."""
-    envs = make_vector(Task("ALE/Breakout-v5"), 2, backend="native")
+    envs = make_vector(Task("ALE/Breakout-v5"), 2, backend="atari")
     try:
         envs.reset([1, 2])
         lost = np.zeros(2, bool)
@@ -128,7 +128,7 @@ def test_a_press_of_fire_between_two_lives_is_no_step():
         envs.close()
 
 
-@pytest.mark.parametrize("backend", ["sync", "native"])
+@pytest.mark.parametrize("backend", ["sync", "atari"])
 def test_seeds_decide_and_games_begin_at_different_frames(backend):
     envs = make_vector(Task("ALE/Breakout-v5"), 12, backend=backend)
     try:
@@ -153,4 +153,4 @@ def test_seeds_decide_and_games_begin_at_different_frames(backend):
 )
 def test_what_it_cannot_play_is_one_sentence(task, words):
     with pytest.raises(CairnError, match=words.replace("?", r"\?")):
-        make_vector(task, 2, backend="native")
+        make_vector(task, 2, backend="atari")

@@ -229,7 +229,7 @@ def _replay(
     """What an agent learns from, where it keeps anything."""
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
-    intervals = 3 if recipe.vector in ("native", "envpool", "ray") else 2  # some rows of these are no steps
+    intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some rows of these are no steps
     slack = 0 if folder is None else intervals * (recipe.checkpoint_every // recipe.envs + 1)
 
     generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))

@@ -21,7 +21,7 @@ from cairn.vector.ray import Ray
 from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
 
-Backend = Literal["auto", "sync", "async", "native", "envpool", "sb3", "ray"]
+Backend = Literal["auto", "sync", "async", "atari", "envpool", "sb3", "ray"]
 Speeds = dict[tuple[Backend, int], float]
 
 
@@ -33,17 +33,17 @@ def make_vector(
     auto     the fastest of the following that is installed and right for the task
     sync     one after the other, in this process
     async    spread over `workers` processes (0: one a core)
-    native   Atari games, in as many threads of ALE's
+    atari    Atari games, in as many threads of ALE's
     envpool  tasks that EnvPool has, in as many threads of its own
     sb3      Stable-Baselines3's SubprocVecEnv, a process each
     ray      spread over `workers` actors of Ray, on the cluster at `address` or else on this machine
     """
     if backend == "auto":
         backend = choose(task, num_envs)
-    if backend == "native":
+    if backend == "atari":
         game: Game | None = getattr(task, "game", None)
         if game is None:
-            raise CairnError("the native vector plays Atari games only (ALE/...); use --vector sync or async.")
+            raise CairnError("the atari vector plays Atari games only (ALE/...); use --vector sync or async.")
         return Atari(game, num_envs, threads=workers)
     if backend == "envpool":
         fault = unlike(task)
@@ -83,7 +83,7 @@ def fitting(task: EnvMaker, num_envs: int) -> list[Backend]:
     """The backends worth a trial."""
     game: Game | None = getattr(task, "game", None)
     if game is not None:
-        return ["native"] if game.mode is None and game.difficulty is None else ["async"]
+        return ["atari"] if game.mode is None and game.difficulty is None else ["async"]
     found: list[Backend] = ["sync"]
     if num_envs > 1 and (os.cpu_count() or 1) > 1:
         found.append("async")
@@ -118,7 +118,7 @@ def unlike(task: EnvMaker) -> str | None:
     """Why EnvPool's task of this name is not the one that was asked for, in one sentence; None where it is."""
     name = getattr(task, "id", "")
     if getattr(task, "game", None) is not None:
-        return "Atari games are played by --vector native."
+        return "Atari games are played by --vector atari."
     if getattr(task, "args", None) or getattr(task, "time_feature", False):
         return f"EnvPool's {name} takes no arguments of Gymnasium's; use --vector sync or async."
     fault = why_not(name)
