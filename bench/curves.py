@@ -8,7 +8,6 @@ that file alone. Runs of one GROUP/LABEL are seeds of one curve.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 from bench.draw import panels
 from bench.study import ROOT, STUDIES
 from cairn.recipes import RECIPES
+from cairn.train.curves import evaluations
 from cairn.train.plain import to_plain
 
-MEASURES = {"success": "eval/success_rate", "return": "eval/mean_reward"}
 NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "name", "about")  # no part of what is learned
 
 
@@ -38,8 +37,6 @@ def changed(config: dict[str, Any], recipe: dict[str, Any], at: str = "") -> dic
 
 def read(label: str, folder: Path) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text())
-    with open(folder / "metrics.csv") as file:
-        rows = [r for r in csv.DictReader(file) if r["name"] == MEASURES[config["metric"]]]
     group, _, name = label.rpartition("/")
     plain = to_plain(RECIPES[config["name"]]) if config["name"] in RECIPES else {}
     return {
@@ -48,7 +45,7 @@ def read(label: str, folder: Path) -> dict[str, Any]:
         "recipe": config["name"],
         "changed": changed(config, plain),
         "seed": config["seed"],
-        "curve": [[int(r["step"]), float(r["seconds"]), float(r["value"])] for r in rows],
+        "curve": [list(point) for point in evaluations(folder, config["metric"])],
     }
 
 

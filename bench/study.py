@@ -14,7 +14,6 @@ The curves go to results/studies/NAME.json; --draw makes docs/img/NAME.png and p
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import shutil
@@ -27,6 +26,7 @@ from typing import Any
 
 from bench.draw import panels
 from cairn.recipes import RECIPES, find
+from cairn.train.curves import evaluations
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.recipe import Recipe
 
@@ -166,10 +166,7 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
         evaluate = [*cairn, "eval", str(newest), "--episodes", str(variant.episodes), "--json"]
         done.write_text(subprocess.run(evaluate, check=True, env=env, capture_output=True, text=True).stdout)
     score = json.loads(done.read_text())
-    told = "eval/mean_reward" if score["success"] is None else "eval/success_rate"
-    with open(folder / "metrics.csv") as file:
-        rows = [r for r in csv.DictReader(file) if r["name"] == told]
-    curve = [[int(r["step"]), float(r["seconds"]), float(r["value"])] for r in rows]
+    curve = [list(point) for point in evaluations(folder, "return" if score["success"] is None else "success")]
     kept = {"seed": seed, "success": score["success"], "mean": score["mean"], "episodes": score["episodes"]}
     print(f"{variant.name}, seed {seed}: {figure(kept)} over {score['episodes']} episodes", flush=True)
     return {**kept, "curve": curve}

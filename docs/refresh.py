@@ -5,7 +5,6 @@ The table between the marks in both READMEs is made from results/*.json; the pic
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -76,6 +75,7 @@ def picture(run: Path, out: Path) -> None:
 
     from cairn.envs.make import Task
     from cairn.train.checkpoint import load_policy
+    from cairn.train.curves import evaluations
     from cairn.train.evaluate import as_policy
 
     saved = load_policy(run)
@@ -88,14 +88,14 @@ def picture(run: Path, out: Path) -> None:
         over = terminated or truncated
     env.close()
     chosen = [frames[i] for i in np.linspace(20, 160, 6).astype(int)]
-    rows = [r for r in csv.DictReader(open(run / "metrics.csv")) if r["name"] == "eval/mean_reward"]
+    points = evaluations(run, "return")
     figure = plt.figure(figsize=(10, 4.6), constrained_layout=True)
     top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.35))
     for axis, frame in zip(top.subplots(1, 6), chosen, strict=True):
         axis.imshow(frame)
         axis.axis("off")
     axis = bottom.subplots()
-    axis.plot([int(r["step"]) / 1e6 for r in rows], [float(r["value"]) for r in rows], "o-", color="#b3541e")
+    axis.plot([p.step / 1e6 for p in points], [p.value for p in points], "o-", color="#b3541e")
     axis.axhline(300, color="#888", linewidth=0.8, linestyle="--")
     axis.set_xlabel("environment steps (millions)")
     axis.set_ylabel("mean return, 20 episodes")

@@ -13,14 +13,16 @@ from cairn.agents import DQNConfig, PPOConfig
 from cairn.core.errors import CairnError
 from cairn.recipes import find
 from cairn.search.space import scaled, varied
-from cairn.search.tune import area, evaluations
+from cairn.search.tune import area
+from cairn.train.curves import Point, evaluations
 from cairn.train.run import read_recipe
 
 
 def test_a_trial_is_worth_its_mean_over_the_run_held_at_the_last():
-    assert area([(100, 10.0), (200, 30.0)], 200) == 20.0
-    assert area([(100, 10.0), (200, 30.0)], 400) == 25.0  # it stopped early, at 30
-    assert area([(100, 1.0)], 100) == 1.0
+    curve = [Point(100, 0.1, 10.0), Point(200, 0.2, 30.0)]
+    assert area(curve, 200) == 20.0
+    assert area(curve, 400) == 25.0  # it stopped early, at 30
+    assert area([Point(100, 0.1, 1.0)], 100) == 1.0
 
 
 def test_factors_of_each_kind_of_number():

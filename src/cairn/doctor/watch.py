@@ -5,7 +5,6 @@ They see episodes as they end and the metrics as they are written; nothing is co
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter, defaultdict, deque
@@ -15,6 +14,7 @@ from typing import Any
 
 from cairn.core.types import Box, Episode, Spec
 from cairn.doctor.finding import Finding, Severity
+from cairn.train.curves import read_remarks
 from cairn.train.watching import Moment
 
 KEPT = 20  # values of each metric
@@ -87,10 +87,7 @@ def watching(cfg: Any, spec: Spec, folder: Path | None) -> Watch:
 
 def spoken(folder: Path) -> list[tuple[int, Finding]]:
     """What watchers said in the run of a folder, and at which step: for whoever reports on it."""
-    path = folder / "watch.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    bodies = [json.loads(line) for line in lines]
-    return [(body.pop("step"), Finding(**body)) for body in bodies]
+    return [(body.pop("step"), Finding(**body)) for body in read_remarks(folder)[0]]
 
 
 Told = tuple[Severity, str, str, str] | None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cairn.report.stats import bootstrap, interquartile_mean
+from cairn.train.curves import read_curves
 
 CAIRN = (sys.executable, "-m", "cairn")
 
@@ -48,20 +49,14 @@ def _trial(name: str, options: Sequence[str], seed: int, folder: Path, jobs: int
             lines = said.stderr.strip().splitlines() or ["it said nothing"]
             return Trial(seed, folder, fault=lines[-1])
         score.write_text(said.stdout)
-    found, (steps, seconds) = json.loads(score.read_text()), _spent(folder)
+    found, last = json.loads(score.read_text()), read_curves(folder).last()
     figure = found["mean"] if found["success"] is None else found["success"]
-    return Trial(seed, folder, figure, steps, seconds)
+    return Trial(seed, folder, figure, *((last.step, last.seconds) if last is not None else ()))
 
 
 def _run(command: list[str], jobs: int) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
     return subprocess.run(command, env=env, text=True, capture_output=True)
-
-
-def _spent(folder: Path) -> tuple[int, float]:
-    """The step and the second of the last line of the log."""
-    last = (folder / "metrics.csv").read_text().strip().splitlines()[-1].split(",")
-    return int(last[0]), float(last[1])
 
 
 def table(trials: Sequence[Trial]) -> str:

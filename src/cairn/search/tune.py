@@ -21,10 +21,10 @@ from typing import Any
 from cairn.core.errors import CairnError
 from cairn.search.space import SPREAD, scaled, varied
 from cairn.search.sweep import CAIRN
+from cairn.train.curves import Point, evaluations
 from cairn.train.plain import to_plain
 from cairn.train.recipe import Recipe
 
-MEASURES = {"success": "eval/success_rate", "return": "eval/mean_reward"}
 LOOK_EVERY = 0.5  # s
 
 
@@ -111,24 +111,15 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def evaluations(folder: Path, metric: str) -> list[tuple[int, float]]:
-    """(step, score) of the evaluations so far."""
-    path = folder / "metrics.csv"
-    if not path.exists():
-        return []
-    rows = [line.split(",") for line in path.read_text().splitlines()]
-    return [(int(r[0]), float(r[3])) for r in rows if len(r) == 4 and r[2] == MEASURES[metric] and r[3]]
-
-
-def area(curve: Sequence[tuple[int, float]], steps: int) -> float:
+def area(curve: Sequence[Point], steps: int) -> float:
     """The mean score over the run, each evaluation standing for the steps up to it and the last for all that follow."""
     if not curve:
         return float("nan")
     total, before = 0.0, 0
-    for step, value in curve:
+    for step, _, value in curve:
         total += value * (step - before)
         before = step
-    return (total + curve[-1][1] * max(steps - before, 0)) / max(steps, before)
+    return (total + curve[-1].value * max(steps - before, 0)) / max(steps, before)
 
 
 def table(study: Any, recipe: Recipe) -> str:

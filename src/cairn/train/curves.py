@@ -1,0 +1,77 @@
+"""What a run wrote down, read back: its curves and what its watchers said. A run may still be writing."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MEASURES = {"success": "eval/success_rate", "return": "eval/mean_reward"}  # the curve a recipe is judged by
+
+
+class Point(NamedTuple):
+    """One line of metrics.csv."""
+
+    step: int
+    seconds: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Every metric by its name, in the order written, and how many lines were no measurement."""
+
+    named: dict[str, list[Point]]
+    lost: int = 0
+
+    def last(self) -> Point | None:
+        """The newest measurement of any name."""
+        return max((points[-1] for points in self.named.values()), key=lambda p: (p.step, p.seconds), default=None)
+
+
+def read_curves(folder: Path) -> Curves:
+    """metrics.csv of a run folder; without one, no curves. A last line without its end is being written: not lost."""
+    path = folder / "metrics.csv"
+    if not path.exists():
+        return Curves({})
+    whole = path.read_text(errors="replace").split("\n")[:-1]
+    named: dict[str, list[Point]] = {}
+    lost = 0
+    for line in whole[1:]:
+        try:
+            step, seconds, name, value = line.split(",")
+            named.setdefault(name, []).append(Point(int(step), float(seconds), float(value)))
+        except ValueError:
+            lost += 1
+    return Curves(named, lost)
+
+
+def evaluations(folder: Path, metric: str) -> list[Point]:
+    """The evaluations so far, by what the recipe is judged by: 'return' or 'success'."""
+    return read_curves(folder).named.get(MEASURES[metric], [])
+
+
+def held(points: list[Point], target: float | None, hold: int) -> bool:
+    """Whether the last evaluations held the target, as often as it takes to stop a run early."""
+    return target is not None and len(points) >= hold and all(p.value >= target for p in points[-hold:])
+
+
+def finite(points: list[Point]) -> list[Point]:
+    return [p for p in points if math.isfinite(p.value)]
+
+
+def read_remarks(folder: Path) -> tuple[list[dict[str, Any]], int]:
+    """What watchers said (step, code, severity, what, evidence, remedy), and how many lines say nothing."""
+    path = folder / "watch.jsonl"
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    remarks, lost = [], 0
+    for line in lines:
+        try:
+            body = json.loads(line)
+            int(body["step"]), str(body["code"])
+            remarks.append(body)
+        except (ValueError, TypeError, KeyError):
+            lost += 1
+    return remarks, lost
