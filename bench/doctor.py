@@ -46,6 +46,8 @@ OURS = tuple(
     for name in (
         "BitFlip",
         "RaceCar",
+        "BulletCartPole",
+        "BalancingPlate",
         "FetchReachFar",
         "KeyDoorRooms",
         "PixelCartPole",

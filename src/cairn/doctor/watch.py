@@ -193,7 +193,7 @@ def units_dead(w: Watch, now: Moment) -> Told:
         return None
     name, share = max(dead.items(), key=lambda item: item[1])  # of a hierarchy, low or high
     evidence = f"{name} was {share:.0%} or more at three logs in a row: units that are 0 on the whole batch"
-    remedy = "Start anew with a lower agent.lr, scaled observations and rewards; agent.layer-norm keeps units alive."
+    remedy = "Start anew with a lower agent.lr, scaled observations and rewards; sac's agent.layer-norm keeps units alive."
     return "warning", "Most units of a network are dead.", evidence, remedy
 
 
@@ -255,7 +255,7 @@ def plateau(w: Watch, now: Moment) -> Told:
     if len(before) < 5 or len(since) < 5 or max(since) > max(before) + 1e-9:
         return None
     evidence = f"best mean return {max(before):.4g} before, {max(since):.4g} in the last 40 % of the run's steps so far"
-    remedy = "Stop here, or change what limits it: exploration, network, discount; look at the curves of the losses."
+    remedy = "Stop here, or change what limits it: agent.entropy-weight or agent.epsilon, agent.hidden, agent.gamma."
     return "hint", "The return no longer grows.", evidence, remedy
 
 
