@@ -31,7 +31,7 @@ from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW, shares
 from cairn.vector.make import make_vector
 from cairn.vector.ray import connect
 
-CHUNK = 256  # steps of all environments in one chunk, roughly
+CHUNK, LEAST = 256, 16  # steps of all environments in one chunk, roughly; but so many of each, or messages cost more
 
 
 @dataclass(frozen=True)
@@ -319,6 +319,11 @@ class Company:
 # -- the loops
 
 
+def rows_of(num_envs: int) -> int:
+    """Steps of each environment in a chunk of off-policy training."""
+    return max(CHUNK // num_envs, LEAST)
+
+
 def loop(agent: Any, company: Company, replay: Replay | Segments | None, run: Run) -> None:
     on_policy(agent, company, run) if replay is None else off_policy(agent, company, replay, run)
 
@@ -359,7 +364,7 @@ def off_policy(agent: Any, company: Company, replay: Replay | Segments, run: Run
     """As `loops.off_policy` and `hierarchy`: the next chunk is played while the learner learns from those before."""
     levels = isinstance(replay, Segments)
     cfg = agent.cfg.low if levels else agent.cfg
-    rows = max(CHUNK // company.num_envs, 1)
+    rows = rows_of(company.num_envs)
     subgoals = Subgoals(agent.cfg.near) if levels else None
 
     def order(seeds: tuple[int, ...] = ()) -> Order:
