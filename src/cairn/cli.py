@@ -32,6 +32,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
   cairn list [--json]
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
+  cairn export PATH --out FOLDER [--half]     a policy by itself, to keep or to give away
   cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
   cairn new-env NAME [--goal] [--out FOLDER]     a task of your own to begin with, and its test
@@ -81,6 +82,15 @@ class ImportArgs:
     normalizer: Path | None = None  # the file of its VecNormalize, where it had one
     env: str | None = None  # the task; else as the file is named: ppo-CartPole-v1.zip
     env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
+
+
+@dataclass(frozen=True)
+class ExportArgs:
+    """Write the policy of a run as a folder of its own."""
+
+    path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
+    out: Path  # the folder to write
+    half: bool = False  # in half precision: half the size
 
 
 @dataclass(frozen=True)
@@ -255,6 +265,15 @@ def command_import(args: list[str]) -> int:
     return 0
 
 
+def command_export(args: list[str]) -> int:
+    from cairn.train.checkpoint import export
+
+    options = parse(ExportArgs, args, prog="cairn export")
+    export(options.path, options.out, half=options.half)
+    print(f"{options.path} -> {options.out}")
+    return 0
+
+
 def command_demos(args: list[str]) -> int:
     from cairn.experts.demos import record, write
     from cairn.experts.expert import Expert
@@ -401,6 +420,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "watch": command_watch,
     "list": command_list,
     "import": command_import,
+    "export": command_export,
     "demos": command_demos,
     "doctor": command_doctor,
     "bench": command_bench,

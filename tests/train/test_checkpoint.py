@@ -169,3 +169,26 @@ def test_train_is_a_function_and_a_room():
         train("cartpole-pop")
     with pytest.raises(CairnError, match="Did you mean steps"):
         train("cartpole-ppo", stepz=3)
+
+
+def test_a_policy_is_exported_whole_or_in_half_precision(saved, tmp_path):
+    from cairn.train.checkpoint import export
+
+    export(saved, tmp_path / "whole")
+    export(saved, tmp_path / "half", half=True)
+    obs = torch.rand(5, 3)
+    want, whole, half = (load_policy(p) for p in (saved, tmp_path / "whole", tmp_path / "half"))
+    assert whole.about == half.about == want.about
+    assert torch.equal(whole.agent.act(obs, explore=False), want.agent.act(obs, explore=False))
+    torch.testing.assert_close(
+        half.agent.act(obs, explore=False), want.agent.act(obs, explore=False), atol=1e-2, rtol=0
+    )
+    sizes = [(tmp_path / name / "policy.safetensors").stat().st_size for name in ("whole", "half")]
+    assert sizes[1] < sizes[0]  # much less where the network is larger than its table of contents
+
+    with torch.no_grad():
+        next(want.agent.actor.parameters()).fill_(1e6)
+    save_policy(tmp_path / "large", want.agent, want.task, want.about)
+    with pytest.raises(CairnError, match="too large for half"):
+        export(tmp_path / "large", tmp_path / "no", half=True)
+    assert not (tmp_path / "no").exists()

@@ -18,6 +18,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from cairn.agents import AgentConfig, build
@@ -158,6 +159,24 @@ def load_policy(path: Path, *, device: str = "cpu", seed: int = 0) -> Saved:
     agent: Agent = build(cfg, spec, seed=seed, device=device)
     unpack(agent.policy_parts, tensors)
     return Saved(agent, task, head.get("about", {}))
+
+
+def export(path: Path, out: Path, *, half: bool = False) -> None:
+    """The policy behind `path` as a folder of its own; `half` keeps its weights in half precision."""
+    folder = find_policy(path)
+    head = _read_json(folder / "policy.json")
+    tensors = _read_tensors(folder / "policy.safetensors", head)
+    if half:
+        tensors = {name: x.half() if x.dtype == torch.float32 else x for name, x in tensors.items()}
+        if not all(x.isfinite().all() for x in tensors.values() if x.is_floating_point()):
+            raise CairnError(f"{folder} has weights too large for half precision; leave --half off.")
+    files, note = _tensor_files("policy", tensors)
+    write_folder(out, {**files, "policy.json": _json({**head, **note})})
+
+
+def about_policy(path: Path) -> dict[str, Any]:
+    """What was noted about a saved policy, without loading it; CairnError where the note was altered."""
+    return dict(_read_json(find_policy(path) / "policy.json").get("about", {}))
 
 
 def load_level(path: Path, agent: Agent, level: str) -> None:
