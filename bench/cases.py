@@ -21,6 +21,7 @@ class Case:
     lr: float
     gamma: float = 0.99
     bf16: bool = False  # ours: convolutions in half precision, for which theirs has no option
+    vector: Literal["sync", "async", "atari", "envpool"] = "sync"  # ours
     threads_ours: int = 2  # torch's CPU threads
     threads_theirs: int = 2
     pace: int  # steps the slower side takes in about a second: fixes how long a measurement is, the same for both
@@ -48,7 +49,7 @@ class PPOCase(Case):
     epochs: int
     clip: float = 0.2
     lam: float = 0.95
-    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs; ours is "async", and of games "atari"
+    vec_env: Literal["DummyVecEnv", "SubprocVecEnv"]  # theirs
 
     @property
     def warm(self) -> int:
@@ -101,7 +102,9 @@ class DQNCase(Case):
         return self.gradient_steps / self.block
 
 
-def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool = False) -> PPOCase:
+def _bipedal(
+    name: str, about: str, *, batch_size: int, pace: int, subproc: bool = False, envpool: bool = False
+) -> PPOCase:
     return PPOCase(
         name=name,
         about=about,
@@ -113,6 +116,7 @@ def _bipedal(name: str, about: str, *, batch_size: int, pace: int, subproc: bool
         envs=16,
         horizon=512,
         epochs=10,
+        vector="envpool" if envpool else "async",
         vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
     )
 
@@ -132,6 +136,7 @@ def _pong_ppo(name: str, about: str, *, subproc: bool = False, bf16: bool = Fals
         epochs=4,
         clip=0.1,
         bf16=bf16,
+        vector="atari",
         vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
     )
 
@@ -154,6 +159,7 @@ def _pong_dqn(name: str, about: str, *, bf16: bool = False) -> DQNCase:
         epsilon_share=0.1,
         capacity=10_000,
         bf16=bf16,
+        vector="atari",
     )
 
 
@@ -167,6 +173,10 @@ _ALL: tuple[Case, ...] = (
         pace=1_600,
         subproc=True,
     ),
+    _bipedal(
+        "ppo-bipedal-envpool", "small batches, our walkers stepped by EnvPool", batch_size=64, pace=1_500, envpool=True
+    ),
+    _bipedal("ppo-bipedal-512-envpool", "large batches, likewise", batch_size=512, pace=2_500, envpool=True),
     SACCase(
         name="sac-halfcheetah",
         about="an actor, two critics and a temperature updated at every step",

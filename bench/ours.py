@@ -66,7 +66,7 @@ def recipe_of(case: Case, steps: int) -> Recipe:
         agent=config_of(case),
         steps=steps,
         envs=case.envs,
-        vector="atari" if case.env.startswith("ALE/") else "async" if case.envs > 1 else "sync",
+        vector=case.vector,
         eval_every=steps + 1,
     )
 
