@@ -7,12 +7,14 @@ mean A* of its own actions there, how far they lie from the expert's, and what i
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from cairn.agents import AggreVaTeD, AggreVaTeDConfig
+from cairn.core.schedules import constant
 from cairn.experts.demos import record
 from cairn.experts.expert import Expert
 from cairn.experts.values import Critics
@@ -36,7 +38,8 @@ def main() -> None:
     obs = torch.from_numpy(np.concatenate([e.obs[:-1] for e in demos.episodes]))
     action = torch.from_numpy(np.concatenate([e.action for e in demos.episodes]))
     learner = find("bipedal-aggrevated-reinforce").agent.learner  # type: ignore[union-attr]
-    agent = AggreVaTeD(AggreVaTeDConfig(learner, updates=options.updates), saved.agent.spec)
+    bold = replace(learner, lr=constant(3e-4), log_std=-2.3)  # than where it begins as a clone
+    agent = AggreVaTeD(AggreVaTeDConfig(bold, updates=options.updates), saved.agent.spec)
     critics = Critics(saved.agent)
     v = critics.v(obs)
     print(f"the expert scores {np.mean(demos.returns):.1f} in {demos.steps:,} steps of 8 episodes.")
