@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -30,6 +30,8 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn train FILE.json [options]     a recipe in a file: a run's config.json, what tune found, your own
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
   cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
+  cairn report RUN... [-o page.html]     curves, evaluations, settings, findings and films of runs, as one page
+  cairn report RUN... --live [--port 8000]     the same of runs in progress, served to this machine alone
   cairn list [--json]
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
   cairn export PATH --out FOLDER [--half]     a policy by itself, to keep or to give away
@@ -64,6 +66,18 @@ class WatchArgs:
     out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
     episodes: Count = 1
     seed: Natural = 1000
+
+
+@dataclass(frozen=True)
+class ReportArgs:
+    """Make one page of runs: curves over seeds, evaluations, what differs, what watchers said, pictures and films."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]  # run folders, or folders of them, as a sweep's
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")  # the page to write
+    episodes: Natural = 3  # played by each best policy, to be seen from above; 0 plays none and only reads files
+    live: bool = False  # serve the page on this machine instead, for runs in progress
+    port: Natural = 8000  # of the live page; 0 is any that is free
+    every: Count = 10  # seconds until a live page is made anew
 
 
 @dataclass(frozen=True)
@@ -239,6 +253,26 @@ def command_watch(args: list[str]) -> int:
     told = [e.success for e in played if e.success is not None]
     verdict = f", {sum(told)} of {len(told)} succeeded" if told else ""
     print(f"{options.out}: {len(played)} episodes of {saved.task.id}, returns {returns}{verdict}.")
+    return 0
+
+
+def command_report(args: list[str]) -> int:
+    from cairn.report.live import serve
+    from cairn.report.page import write
+    from cairn.report.video import prepare_headless
+
+    options = validated(parse(ReportArgs, args, prog="cairn report"))
+    if not options.runs:
+        raise CairnError("name at least one run folder.")
+    if options.live:
+        serve(options.runs, port=options.port, refresh=options.every)
+        return 0
+    prepare_headless()
+    report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"))
+    for fault in report.faults:
+        print(f"cairn: {fault}", file=sys.stderr)
+    runs, kinds, size = len(report.runs), len(report.groups), options.out.stat().st_size / 1e6
+    print(f"{options.out}: {runs} run{'s' * (runs > 1)} of {kinds} configuration{'s' * (kinds > 1)}, {size:.1f} MB.")
     return 0
 
 
@@ -418,6 +452,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": command_train,
     "eval": command_eval,
     "watch": command_watch,
+    "report": command_report,
     "list": command_list,
     "import": command_import,
     "export": command_export,

@@ -35,19 +35,26 @@ def draw(player: Player, task: Task, out: Path, *, episodes: int = 1, seed: int 
     """Play `episodes` from fresh seeds and draw them into one picture."""
     if importlib.util.find_spec("matplotlib") is None:
         raise CairnError("drawing a plan needs an extra: pip install 'cairn-rl[plot]'.")
+    traces, floor = play_all(player, task, episodes=episodes, seed=seed)
+    _picture(traces, floor, task.id, out)
+    return [t.episode for t in traces]
+
+
+def play_all(player: Player, task: Task, *, episodes: int, seed: int = 1000) -> tuple[list[Trace], Region | None]:
+    """Episodes from fresh seeds in one environment, and the floor of the task where it tells of one."""
     env = task()
     try:
-        traces = [trace(player, env, task.id, seed + k) for k in range(episodes)]
+        return [trace(player, env, task.id, seed + k) for k in range(episodes)], spec_of_env(env)[0].reachable
     finally:
         env.close()
-    _picture(traces, spec_of_env(env)[0].reachable, task.id, out)
-    return [t.episode for t in traces]
 
 
 def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int) -> Trace:
     """Play one episode of the task of that name and note where it went."""
     spec, _ = spec_of_env(env)
-    where = _axes(player, spec, name)
+    where = axes(player, spec)
+    if where is None:
+        raise CairnError(f"a plan needs goals or subgoals of two axes at least, and {name} has none; film it instead.")
     rows: list[Array] = []
     subgoals: list[Array] = []
 
@@ -62,13 +69,13 @@ def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int) -> Trace
     return Trace(path, np.array(subgoals).reshape(-1, 2), goal, episode)
 
 
-def _axes(player: Player, spec: Spec, name: str) -> slice:
-    """The two entries of the flat observation that are x and y."""
+def axes(player: Player, spec: Spec) -> slice | None:
+    """The two entries of the flat observation that are x and y; None where there are none."""
     positions: slice | None = getattr(player.agent, "positions", None)
     if positions is None and spec.goal is not None:
         positions = spec.goal.achieved
     if positions is None or positions.stop - positions.start < 2:
-        raise CairnError(f"a plan needs goals or subgoals of two axes at least, and {name} has none; film it instead.")
+        return None
     return slice(positions.start, positions.start + 2)
 
 

@@ -1,0 +1,94 @@
+"""What a report shows: runs read and grouped, policies played, and a sentence for each thing that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cairn.core.errors import CairnError
+from cairn.core.goals import Region
+from cairn.report.markup import plain
+from cairn.report.plan import Trace, axes, play_all
+from cairn.report.runs import Group, RunFolder, changed, find_runs, grouped, read_run
+from cairn.report.table import read_results
+from cairn.train.checkpoint import load_policy
+from cairn.train.evaluate import as_policy
+
+PLACES = 3  # axes of a goal that can be a place
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Episodes of a group's best policy, from above."""
+
+    group: Group
+    run: RunFolder
+    traces: list[Trace]
+    floor: Region | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a page shows, and a sentence for each thing that it could not."""
+
+    groups: list[Group]
+    plans: list[Plan]
+    results: list[dict[str, object]]
+    faults: list[str]
+
+    @property
+    def runs(self) -> list[RunFolder]:
+        return [run for group in self.groups for run in group.runs]
+
+
+def gather(paths: Iterable[Path], *, episodes: int = 0, media: bool = True, results: Path | None = None) -> Report:
+    """Read the runs, and let the best policy of each group play `episodes` where there is something to see from above.
+
+    What is wrong with one run is a sentence of the report, and never keeps the others from it.
+    """
+    runs: list[RunFolder] = []
+    faults: list[str] = []
+    for path in find_runs(paths):
+        try:
+            runs.append(read_run(path, media=media))
+            faults += runs[-1].faults
+        except CairnError as error:
+            faults.append(str(error))
+        except OSError as error:
+            faults.append(f"{path} cannot be read: {error.strerror}.")
+    groups = grouped(runs)
+    plans = [plan for group in groups if (plan := _plan(group, episodes, faults)) is not None] if episodes else []
+    recorded = _recorded(groups, results, faults)
+    said = [" ".join(plain(fault).split()) for fault in faults]  # a line each, wherever it is shown
+    return Report(groups, plans, recorded, list(dict.fromkeys(said)))
+
+
+def _plan(group: Group, episodes: int, faults: list[str]) -> Plan | None:
+    run = group.best()
+    if not (run.path / "best").is_dir():
+        return None
+    try:
+        saved = load_policy(run.path / "best")
+        player = as_policy(saved.agent)
+        goal = saved.agent.spec.goal
+        subgoals = hasattr(saved.agent, "positions")
+        if axes(player, saved.agent.spec) is None or (not subgoals and goal is not None and goal.goal > PLACES):
+            return None
+        return Plan(group, run, *play_all(player, saved.task.for_scoring(), episodes=episodes))
+    except CairnError as error:
+        faults.append(str(error))
+    except Exception as error:  # the task is anyone's code
+        faults.append(f"{run.path} could not be played for its picture: {type(error).__name__}: {error}.")
+    return None
+
+
+def _recorded(groups: Sequence[Group], folder: Path | None, faults: list[str]) -> list[dict[str, object]]:
+    """What `results` keeps of these recipes."""
+    found: list[dict[str, object]] = []
+    for name in dict.fromkeys(g.first.name for g in groups if folder is not None and changed(g.first) is not None):
+        try:
+            found += read_results(folder, name) if folder is not None else []
+        except CairnError as error:
+            faults.append(str(error))
+    return found

@@ -1,0 +1,391 @@
+"""Run folders as a report reads them: whatever can be read, and a sentence for each thing that cannot."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cairn.core.errors import CairnError
+from cairn.recipes import RECIPES
+from cairn.train.checkpoint import about_policy
+from cairn.train.curves import MEASURES, Curves, Point, finite, held, read_curves, read_remarks
+from cairn.train.plain import from_plain, to_plain
+from cairn.train.recipe import Recipe
+
+NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "ray_address", "env_timeout", "about")
+PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
+FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
+LARGEST = 64 * 2**20  # bytes of one picture or film that a page takes in
+MOST = 1e15  # a step or a value beyond this is no measurement
+APART = 1e-4  # relative: metrics.csv keeps six figures
+
+
+@dataclass(frozen=True)
+class Media:
+    """A picture or a film of a run folder."""
+
+    name: str
+    kind: str  # its media type
+    data: bytes
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What a run folder told. `config` is plain JSON; `faults` are sentences on what could not be read."""
+
+    path: Path
+    config: dict[str, Any]
+    curves: Curves
+    remarks: list[dict[str, Any]] = field(default_factory=list)
+    score: dict[str, Any] | None = None  # over fresh episodes, where score.json keeps it
+    media: tuple[Media, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.config.get("name") or self.config.get("env") or self.path.name)
+
+    @property
+    def env(self) -> str:
+        return str(self.config.get("env") or "an unknown task")
+
+    @property
+    def agent(self) -> str:
+        agent = self.config.get("agent")
+        kind = str(agent.get("kind", "")) if isinstance(agent, dict) else ""
+        return kind.removesuffix("Config").lower() or "an unknown agent"
+
+    @property
+    def seed(self) -> str:
+        return str(self.config.get("seed", "?"))
+
+    @property
+    def metric(self) -> str:
+        metric = self.config.get("metric")
+        return metric if isinstance(metric, str) and metric in MEASURES else "return"
+
+    @property
+    def target(self) -> float | None:
+        return as_number(self.config.get("target"))
+
+    @property
+    def steps(self) -> int:
+        """Those it is to take; 0 where that is not known."""
+        return int(as_number(self.config.get("steps")) or 0)
+
+    @property
+    def evaluations(self) -> list[Point]:
+        return ordered(self.curves.named.get(MEASURES[self.metric], []))
+
+    @property
+    def solved(self) -> bool:
+        """Stopped early, since its target held."""
+        return held(self.evaluations, self.target, max(int(as_number(self.config.get("hold")) or 1), 1))
+
+    @property
+    def state(self) -> str:
+        last = self.curves.last()
+        if self.solved:
+            return "target held"
+        if last is None:
+            return "nothing measured yet"
+        return "all steps taken" if self.steps and last.step >= self.steps else "under way or interrupted"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one configuration, which differ in their seeds and in what does not bear on learning."""
+
+    label: str
+    runs: tuple[RunFolder, ...]
+
+    @property
+    def first(self) -> RunFolder:
+        return self.runs[0]
+
+    def best(self) -> RunFolder:
+        """The run of the best evaluation."""
+        return max(self.runs, key=lambda run: max((p.value for p in run.evaluations), default=-math.inf))
+
+
+def as_number(value: object) -> float | None:
+    """A finite number, or None for anything else: files may hold what they like."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def ordered(points: Sequence[Point]) -> list[Point]:
+    """By step, one a step (the last written), and only numbers that can be drawn."""
+    sane = [p for p in finite(list(points)) if 0 <= p.step < MOST and abs(p.value) < MOST]
+    return sorted({p.step: p for p in sane}.values())
+
+
+# -- reading
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """Each folder once; one that is no run itself but holds runs, as a sweep's does, stands for those."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        inner = [] if _is_run(path) or not path.is_dir() else [p for p in sorted(path.iterdir()) if _is_run(p)]
+        for run in inner or [path]:
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("config.json", "metrics.csv"))
+
+
+def read_run(path: Path, *, media: bool = True) -> RunFolder:
+    """All that a run folder tells; CairnError where it tells nothing."""
+    if not path.exists():
+        raise CairnError(f"there is no run folder {path}.")
+    if not path.is_dir():
+        raise CairnError(f"{path} is a file; name the folder of a run.")
+    if not _is_run(path):
+        raise CairnError(f"{path} holds no run: it has neither config.json nor metrics.csv.")
+    faults: list[str] = []
+    config = _config(path / "config.json", faults)
+    curves = _curves(path, faults)
+    if not config and not curves.named:
+        raise CairnError(f"nothing of the run in {path} can be read: {' '.join(faults)}")
+    remarks, lost = read_remarks(path)
+    if lost:
+        faults.append(f"{lost} of the lines in {path / 'watch.jsonl'} cannot be read.")
+    _check_evaluations(path, curves, faults)
+    _check_policy(path, faults)
+    shown = _media(path, faults) if media else ()
+    return RunFolder(path, config, curves, remarks, _score(path / "score.json", faults), shown, tuple(faults))
+
+
+def _json(path: Path, faults: list[str]) -> dict[str, Any] | None:
+    try:
+        body = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError, RecursionError):
+        faults.append(f"{path} cannot be read: it is cut short or not JSON.")
+        return None
+    if not isinstance(body, dict):
+        faults.append(f"{path} was not written by Cairn.")
+        return None
+    return body
+
+
+def _config(path: Path, faults: list[str]) -> dict[str, Any]:
+    """The recipe; fields that recipes did not have then stand at their defaults, so that old runs join new ones."""
+    body = _json(path, faults)
+    if body is None:
+        if not path.exists():
+            faults.append(f"{path} is missing, so this run's recipe and seed are not known.")
+        return {}
+    try:
+        plain: dict[str, Any] = to_plain(from_plain(Recipe, body))
+        return plain
+    except CairnError as error:
+        faults.append(f"{path} is of another version of Cairn and shown as it is ({str(error).rstrip('.')}).")
+        return body
+
+
+def _curves(path: Path, faults: list[str]) -> Curves:
+    try:
+        curves = read_curves(path)
+    except OSError as error:
+        faults.append(f"{path / 'metrics.csv'} cannot be read: {error.strerror}.")
+        return Curves({})
+    if curves.lost:
+        faults.append(f"{curves.lost} of the lines in {path / 'metrics.csv'} are no measurements and were left out.")
+    if not curves.named:
+        faults.append(f"{path} holds no measurements yet (metrics.csv).")
+    return curves
+
+
+def _score(path: Path, faults: list[str]) -> dict[str, Any] | None:
+    body = _json(path, faults)
+    if body is None:
+        return None
+    mean, success = as_number(body.get("mean")), body.get("success")
+    share = as_number(success)
+    if mean is None or (success is not None and (share is None or not 0 <= share <= 1)):
+        faults.append(f"{path} is not what an evaluation wrote, and was left out.")
+        return None
+    return body
+
+
+def _check_evaluations(path: Path, curves: Curves, faults: list[str]) -> None:
+    """evaluations.npz keeps every episode: a mean that metrics.csv tells otherwise was altered by hand."""
+    try:
+        with np.load(path / "evaluations.npz", allow_pickle=False) as kept:
+            means = {int(s): float(np.mean(row)) for s, row in zip(kept["timesteps"], kept["results"], strict=True)}
+    except FileNotFoundError:
+        return
+    except Exception:  # a zip can be broken in many ways
+        faults.append(f"{path / 'evaluations.npz'} cannot be read: it is cut short or not an archive of NumPy's.")
+        return
+    for point in ordered(curves.named.get(MEASURES["return"], [])):
+        mean = means.get(point.step, point.value)
+        if not math.isclose(point.value, mean, rel_tol=APART, abs_tol=APART):
+            faults.append(
+                f"{path}: metrics.csv tells a mean of {point.value:g} at step {point.step:,} and the episodes of"
+                f" evaluations.npz one of {mean:g}; one of them was altered."
+            )
+            return
+
+
+def _check_policy(path: Path, faults: list[str]) -> None:
+    if (path / "best").is_dir():
+        try:
+            about_policy(path / "best")
+        except CairnError as error:
+            faults.append(str(error))
+
+
+def _media(path: Path, faults: list[str]) -> tuple[Media, ...]:
+    """video.mp4 (else the first film) and the pictures beside it."""
+    files = sorted(p for p in path.iterdir() if p.suffix.lower() in FILMS | PICTURES and p.is_file())
+    films = sorted((p for p in files if p.suffix.lower() in FILMS), key=lambda p: (p.name != "video.mp4", p.name))
+    found = [_medium(p, faults) for p in films[:1] + [p for p in files if p.suffix.lower() in PICTURES]]
+    return tuple(medium for medium in found if medium is not None)
+
+
+def _medium(path: Path, faults: list[str]) -> Media | None:
+    kind = (FILMS | PICTURES)[path.suffix.lower()]
+    try:
+        if path.stat().st_size > LARGEST:
+            faults.append(f"{path} is larger than {LARGEST // 2**20} MiB and was left out.")
+            return None
+        data = path.read_bytes()
+    except OSError as error:
+        faults.append(f"{path} cannot be read: {error.strerror}.")
+        return None
+    signs = {"video/mp4": (b"ftyp", b"moov"), "image/png": (b"\x89PNG", b"IEND"), "image/jpeg": (b"\xff\xd8",)}
+    if not data or not all(sign in data for sign in signs.get(kind, ())):
+        faults.append(f"{path} is {'empty' if not data else 'cut short or not what its name says'} and was left out.")
+        return None
+    return Media(path.name, kind, data)
+
+
+# -- comparing
+
+
+def flat(config: dict[str, Any], at: str = "") -> dict[str, str]:
+    """{"agent.lr": "0.001", ...}: every option by its name on the command line, its value as text."""
+    found: dict[str, str] = {}
+    for key, value in config.items():
+        name = f"{at}{key}"
+        if isinstance(value, dict) and value:
+            found |= flat(value, f"{name}.")
+        elif key == "kind":
+            found[at.rstrip(".") or "kind"] = str(value).removesuffix("Config").lower()
+        else:
+            found[name] = value if isinstance(value, str) else json.dumps(_whole(value))
+    return found
+
+
+def _whole(value: Any) -> Any:
+    """500.0 is 500: whether a field was written as a float is no difference."""
+    if isinstance(value, list):
+        return [_whole(v) for v in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MOST else value
+
+
+def grouped(runs: Sequence[RunFolder]) -> list[Group]:
+    """Runs of one recipe and configuration together, in the order they were named; labels tell groups apart."""
+    together: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        learning = {k: v for k, v in run.config.items() if k not in NOT_LEARNING}
+        key = json.dumps(learning, sort_keys=True) if run.config else f"no config: {run.path}"
+        together.setdefault(key, []).append(run)
+    sets = [tuple(members) for members in together.values()]
+    return [Group(_label(members, sets), members) for members in sets]
+
+
+def _label(members: tuple[RunFolder, ...], sets: Sequence[tuple[RunFolder, ...]]) -> str:
+    """The recipe's name; where others share it, with the first options that differ from theirs."""
+    name = members[0].name
+    others = [s[0] for s in sets if s is not members and s[0].name == name]
+    if not others:
+        return name
+    mine, theirs = flat(members[0].config), [flat(other.config) for other in others]
+    apart = [k for k in mine if k not in NOT_LEARNING and any(o.get(k) != mine[k] for o in theirs)]
+    told = ", ".join(f"{k} {_short(mine[k])}" for k in apart[:2])
+    return f"{name} ({told or members[0].path.name})"
+
+
+def _short(value: str, most: int = 24) -> str:
+    return value if len(value) <= most else value[: most - 1] + "…"
+
+
+def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
+    """Options that are not the same in all runs, with each group's value; the seed is no difference."""
+    if len({id(run) for group in groups for run in group.runs}) < 2:
+        return []
+    flats = [[flat(run.config) for run in group.runs] for group in groups]
+    names = dict.fromkeys(name for several in flats for one in several for name in one)
+    rows = []
+    for name in names:
+        values = [list(dict.fromkeys(one.get(name, "-") for one in several)) for several in flats]
+        if name not in ("seed", "about") and len({v for several in values for v in several}) > 1:
+            rows.append((name, [", ".join(several) for several in values]))
+    return rows
+
+
+def changed(run: RunFolder) -> list[tuple[str, str, str]] | None:
+    """(option, as the recipe ships, as it was run) where they differ; None where no recipe has that name."""
+    if run.name not in RECIPES:
+        return None
+    ships, ran = flat(to_plain(RECIPES[run.name])), flat(run.config)
+    names = [n for n in dict.fromkeys([*ships, *ran]) if n not in NOT_LEARNING and not n.endswith("capacity")]
+    return [(n, ships.get(n, "-"), ran.get(n, "-")) for n in names if ships.get(n) != ran.get(n)]
+
+
+# -- curves over seeds
+
+
+@dataclass(frozen=True)
+class Band:
+    """Several seeds of one curve at the same steps [n]: their mean, the lowest, the highest, and how many there are."""
+
+    steps: list[int]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    seeds: list[int]
+
+
+def band(curves: Sequence[Sequence[Point]], stopped: Sequence[bool]) -> Band | None:
+    """At each step measured by any seed, those whose curve spans it, straight lines between their points.
+
+    A seed that `stopped` since it was solved stands at its last value from there on; one that broke off counts no more.
+    """
+    pairs = [(ordered(c), s) for c, s in zip(curves, stopped, strict=True)]
+    pairs = [(c, s) for c, s in pairs if c]
+    if not pairs:
+        return None
+    steps = sorted({p.step for c, _ in pairs for p in c})
+    rows = []
+    for curve, solved in pairs:
+        at = np.array(steps, float)
+        values = np.interp(at, [p.step for p in curve], [p.value for p in curve])
+        outside = (at < curve[0].step) | ((at > curve[-1].step) & (not solved))
+        rows.append(np.where(outside, np.nan, values))
+    table = np.array(rows)
+    counts = (~np.isnan(table)).sum(0)
+    return Band(
+        steps,
+        np.nanmean(table, 0).tolist(),
+        np.nanmin(table, 0).tolist(),
+        np.nanmax(table, 0).tolist(),
+        counts.tolist(),
+    )
