@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev
+EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev,browser
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
 
