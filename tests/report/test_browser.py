@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import threading
 from dataclasses import replace
 
 import pytest
 
 from cairn.recipes import find
+from cairn.report.live import Server
 from cairn.report.page import write
 from tests.report.folders import film, remark, write_run
 
@@ -115,6 +117,23 @@ def test_it_does_without_scripts_and_by_keyboard(visit):
     summary.focus()
     page.keyboard.press("Enter")
     assert page.locator("#more svg.chart").first.is_visible()
+
+
+def test_a_live_page_follows_the_run(browser, tmp_path):
+    run, said = write_run(tmp_path / "run", [1, 2]), []
+    with Server([run], 0, 1) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        page = browser.new_context().new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(server.address)
+        assert page.get_by_text("Best evaluations: 2.").is_visible()
+        write_run(run, [1, 2, 77])
+        page.get_by_text("Best evaluations: 77.").wait_for()  # it asks for itself anew
+        page.context.close()
+        server.shutdown()
+        thread.join()
+    assert said == []
 
 
 def test_a_hostile_remark_is_read_and_not_run(visit):

@@ -262,6 +262,10 @@ def test_ticks_are_round_and_inside():
     assert [svg.short(v) for v in (0, 0.25, 1500, 20_000, 1.5e6, -2e9)] == ["0", "0.25", "1500", "20k", "1.5M", "-2G"]
 
 
+def test_no_two_of_many_groups_look_the_same():
+    assert len({tuple(svg.style(k).values()) for k in range(32)}) == 32
+
+
 def test_long_curves_are_thinned_with_both_ends():
     kept = svg.thinned(100_000)
     assert len(kept) <= svg.POINTS and (kept[0], kept[-1]) == (0, 99_999)
@@ -287,6 +291,13 @@ def test_bad_runs_leave_the_rest_of_the_page(runs, tmp_path):
     assert len(report.runs) == 4 and len(report.faults) == 2
     found = Seen((tmp_path / "deep" / "page.html").read_text())
     assert "empty holds no run" in found.said and found.all("path", class_="band c0")
+
+
+def test_many_faults_are_folded_and_a_title_ends(tmp_path):
+    runs = [write_run(tmp_path / f"r{k}", [1], name=f"name-{k}") for k in range(6)]
+    found = seen(*runs, *(tmp_path / f"none-{k}" for k in range(20)))
+    assert found.said.count("there is no run folder") == 20 and "12 more there is no" in found.said
+    assert found.said.startswith("Cairn: name-0, name-1, name-2, name-3 and 2 more")
 
 
 def test_nothing_to_show_is_an_error_and_leaves_no_page(tmp_path):

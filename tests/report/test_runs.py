@@ -58,6 +58,31 @@ def test_seeds_and_machines_are_one_group_and_settings_are_another(tmp_path):
     ]
 
 
+def test_labels_name_as_many_options_as_it_takes(tmp_path):
+    task = {"env_args": {"n": 25, "one_goal": True}}
+    cases = {
+        "a": {},
+        "b": {"hindsight": "off"},
+        "c": {"hindsight": "off", **task},
+        "d": {"hindsight": "off", "hold": 9},
+    }
+    labels = [
+        g.label
+        for g in grouped([read_run(write_run(tmp_path / k, [1], recipe="her-goals", **cases[k])) for k in cases])
+    ]
+    assert labels == [
+        "her-goals (hold 100, hindsight future)",
+        "her-goals (hold 100, hindsight off, no env_args.one_goal)",
+        "her-goals (hold 100, hindsight off, env_args.one_goal true)",
+        "her-goals (hold 9)",
+    ]
+    for name in ("e", "f"):
+        write_run(tmp_path / name, [1])
+        (tmp_path / name / "config.json").write_text("{")
+    broken = grouped([read_run(tmp_path / name) for name in ("e", "f")])
+    assert [g.label for g in broken] == ["e", "f"]
+
+
 def test_a_field_that_recipes_did_not_have_then_stands_at_its_default(tmp_path):
     write_run(tmp_path / "new", [1])
     old = write_run(tmp_path / "old", [1], seed=7)

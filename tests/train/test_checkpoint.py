@@ -15,7 +15,7 @@ from cairn.agents import SACConfig, build
 from cairn.core.types import Box, Spec
 from cairn.envs.make import Task
 from cairn.train import checkpoint
-from cairn.train.checkpoint import load_policy, save_policy
+from cairn.train.checkpoint import about_policy, load_policy, save_policy
 
 SPEC = Spec((3,), "float32", Box((1,), (-2.0,), (2.0,)))
 
@@ -192,3 +192,9 @@ def test_a_policy_is_exported_whole_or_in_half_precision(saved, tmp_path):
     with pytest.raises(CairnError, match="too large for half"):
         export(tmp_path / "large", tmp_path / "no", half=True)
     assert not (tmp_path / "no").exists()
+
+
+def test_a_policy_without_a_digest_is_of_an_older_version_or_altered(tmp_path):
+    (tmp_path / "policy.json").write_text('{"format": 1, "about": {"mean": 500}}')
+    with pytest.raises(CairnError, match="has no digest: an older Cairn wrote it, or it was altered"):
+        about_policy(tmp_path)

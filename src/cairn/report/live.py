@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,6 +30,11 @@ class Server(ThreadingHTTPServer):
             raise CairnError(f"port {port} {why}; name another with --port, or 0 for any that is free.") from error
         except OverflowError:
             raise CairnError(f"port is {port}; it must be at most 65535.") from None
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A visitor who leaves before the page has come is no error."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def address(self) -> str:

@@ -13,6 +13,7 @@ from cairn.core.errors import CairnError
 from cairn.report import svg
 from cairn.report.gather import Report, gather
 from cairn.report.markup import Html, data_uri, document, el, sheet
+from cairn.report.plan import Trace
 from cairn.report.runs import (
     Group,
     RunFolder,
@@ -30,6 +31,8 @@ from cairn.train.curves import MEASURES
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"  # nothing from outside, no script
 )
+FAULTS = 8  # shown at once
+NAMED = 4  # recipes in the title
 TRAINING = {"success": "rollout/success_rate", "return": "rollout/ep_rew_mean"}
 SEEDS = (
     "Line: the mean over seeds; band: from the lowest seed to the highest; thin: each seed. A seed that stopped early,"
@@ -43,7 +46,9 @@ WORDS = {"success": "success", "return": "mean return"}
 
 def page(report: Report, *, refresh: int = 0) -> Html:
     """The whole document. `refresh`: it is served, and asks for itself anew after so many seconds."""
-    title = "Cairn: " + (", ".join(dict.fromkeys(g.first.name for g in report.groups)) or "no run yet")
+    names = list(dict.fromkeys(g.first.name for g in report.groups))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    title = f"Cairn: {', '.join(names[:NAMED]) or 'no run yet'}{more}"
     sections = [
         ("short", "In short", _in_short(report)),
         ("curves", "Learning curves", _curves(report)),
@@ -87,8 +92,11 @@ def _faults(report: Report) -> Html | None:
     if not report.faults:
         return None
     head = el("h2", "What could not be read", id="faults-head")
-    items = el("ul", [el("li", fault) for fault in report.faults])
-    return el("section", head, items, class_="fault", aria_labelledby="faults-head")
+    first, rest = report.faults[:FAULTS], report.faults[FAULTS:]
+    parts = [el("ul", [el("li", fault) for fault in first])]
+    if rest:
+        parts.append(el("details", el("summary", f"{len(rest)} more"), el("ul", [el("li", fault) for fault in rest])))
+    return el("section", head, parts, class_="fault", aria_labelledby="faults-head")
 
 
 def _in_short(report: Report) -> Html | None:
@@ -335,14 +343,21 @@ def _plans(report: Report) -> Html | None:
         said = f"{len(played)} episodes of {plan.run.path}, its best policy"
         said += f"; {sum(told)} of {len(told)} succeeded" if told else ""
         lengths = " ".join(
-            f"Episode {k + 1}: {e.length} steps, return {e.total:.4g}, {len(t.subgoals)} subgoals."
+            f"Episode {k + 1}: {e.length} steps, return {e.total:.4g}{_subgoals(t)}."
             for k, (t, e) in enumerate(zip(plan.traces, played, strict=True))
         )
         title = f"{plan.group.label} from above"
         drawn = svg.above(plan.traces, plan.floor, title=title, told=f"{said}. {lengths}")
-        caption = f"{said}. Path, start (●), subgoals (+), goal (★). {lengths}"
+        signs = (
+            "Path, start (●), subgoals (+), goal (★)." if _subgoals(plan.traces[0]) else "Path, start (●), goal (★)."
+        )
+        caption = f"{said}. {signs} {lengths}"
         figures.append(el("figure", el("h3", title), drawn, el("figcaption", caption)))
     return el("div", figures, class_="panels") if figures else None
+
+
+def _subgoals(trace: Trace) -> str:
+    return f", {len(trace.subgoals)} subgoals" if len(trace.subgoals) else ""
 
 
 def _media(report: Report, *, live: bool) -> list[Html] | None:

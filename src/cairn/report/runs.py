@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,14 +138,21 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     """Each folder once; one that is no run itself but holds runs, as a sweep's does, stands for those."""
     found: dict[Path, Path] = {}
     for path in paths:
-        inner = [] if _is_run(path) or not path.is_dir() else [p for p in sorted(path.iterdir()) if _is_run(p)]
+        inner = [] if _is_run(path) else [child for child in _inside(path) if _is_run(child)]
         for run in inner or [path]:
-            found.setdefault(run.resolve(), run)
+            found.setdefault(Path(os.path.realpath(run)), run)
     return list(found.values())
 
 
 def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in ("config.json", "metrics.csv"))
+    return any(os.path.isfile(path / name) for name in ("config.json", "metrics.csv"))  # False where it may not look
+
+
+def _inside(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []
 
 
 def read_run(path: Path, *, media: bool = True) -> RunFolder:
@@ -312,15 +320,18 @@ def grouped(runs: Sequence[RunFolder]) -> list[Group]:
 
 
 def _label(members: tuple[RunFolder, ...], sets: Sequence[tuple[RunFolder, ...]]) -> str:
-    """The recipe's name; where others share it, with the first options that differ from theirs."""
-    name = members[0].name
-    others = [s[0] for s in sets if s is not members and s[0].name == name]
+    """The recipe's name; where others share it, with the options that tell it from each of them."""
+    name, mine = members[0].name, flat(members[0].config)
+    others = [flat(s[0].config) for s in sets if s is not members and s[0].name == name]
     if not others:
         return name
-    mine, theirs = flat(members[0].config), [flat(other.config) for other in others]
-    apart = [k for k in mine if k not in NOT_LEARNING and any(o.get(k) != mine[k] for o in theirs)]
-    told = ", ".join(f"{k} {_short(mine[k])}" for k in apart[:2])
-    return f"{name} ({told or members[0].path.name})"
+    told = []
+    for key in dict.fromkeys(key for config in (mine, *others) for key in config if key not in NOT_LEARNING):
+        alike = [other for other in others if other.get(key) == mine.get(key)]
+        if len(alike) < len(others):
+            told.append(f"{key} {_short(mine[key])}" if key in mine else f"no {key}")
+            others = alike
+    return f"{name} ({', '.join(told) if told and not others else members[0].path.name})"
 
 
 def _short(value: str, most: int = 24) -> str:

@@ -97,5 +97,4 @@ dl{{margin:.3rem 0;display:grid;grid-template-columns:auto 1fr;gap:.1rem .8rem}}
 summary{{cursor:pointer;padding:.4rem 0;font-weight:600}}
 code{{font:.92em ui-monospace,monospace}}
 footer{{margin:2.5rem auto 2rem}}
-@media print{{details>*{{display:block}}}}
 """

@@ -35,7 +35,7 @@ Scale = Callable[[float], float]
 
 def style(number: int) -> dict[str, str | None]:
     """How the lines of a group look."""
-    dashes = DASHES[number // COLOURS % len(DASHES)] if number >= COLOURS else DASHES[number % len(DASHES)]
+    dashes = DASHES[(number + number // COLOURS) % len(DASHES)]  # the ninth is not the first again
     return {"class_": f"line c{number % COLOURS}", "stroke_dasharray": dashes or None}
 
 

@@ -221,7 +221,9 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise CairnError(
             f"{path} is of format {head['format']}, newer than this Cairn reads ({FORMAT}); upgrade Cairn."
         )
-    if head.get("digest") != _digest(head):
+    if "digest" not in head:
+        raise CairnError(f"{path} has no digest: an older Cairn wrote it, or it was altered.")
+    if head["digest"] != _digest(head):
         raise CairnError(f"{path} is damaged: it is not what was saved (its digest differs).")
     return head
 
