@@ -1,0 +1,1 @@
+"""Five libraries on the same tasks, with the same settings, each in an environment of its own."""
