@@ -207,6 +207,14 @@ def test_bench_measures_every_backend_and_names_the_fastest(home, capsys):
     assert json.loads(found)["fastest"] == {"vector": "sync", "envs": 1}
 
 
+def test_the_peers_are_compared_from_a_checkout_only(home, capfd, monkeypatch):
+    from cairn import cli
+
+    assert "--libraries" in cairn("bench", "peers", "--help", capsys=capfd).out
+    monkeypatch.setattr(cli, "__file__", str(home / "lib" / "cairn" / "cli.py"))
+    assert "use a checkout" in cairn("bench", "peers", code=2, capsys=capfd).err
+
+
 def test_list_shows_every_recipe(home, capsys):
     from cairn.recipes import RECIPES
 

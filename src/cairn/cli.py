@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
   cairn new-env NAME [--goal] [--out FOLDER]     a task of your own to begin with, and its test
   cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
+  cairn bench peers [--tasks cartpole-ppo]     Cairn beside SB3, SBX, Tianshou and RLlib; from a checkout
   cairn sweep NAME [--seeds 5] [--jobs 2] [options of train]     several seeds, and what they say together
   cairn tune NAME [--trials 20] [--jobs 2] [--vary lr,gamma] [options of train]     look for better settings
 
@@ -339,6 +341,8 @@ def command_bench(args: list[str]) -> int:
     from cairn.envs.make import Task
     from cairn.vector.make import speeds
 
+    if args[:1] == ["peers"]:
+        return _peers(args[1:])
     options = validated(parse(BenchArgs, args, prog="cairn bench"))
     found = speeds(
         Task(options.env, args=options.env_args), options.envs, workers=options.workers, seconds=options.seconds
@@ -354,6 +358,14 @@ def command_bench(args: list[str]) -> int:
         print(f"{name:<{len(options.env) + 16}}" + "".join(f"{cell:>12}" for cell in told))
     print(f"the fastest: --vector {backend} --envs {count}")
     return 0
+
+
+def _peers(args: list[str]) -> int:
+    """The comparison lives beside the package, with what it needs to make the others' environments."""
+    root = Path(__file__).parents[2]
+    if not (root / "bench" / "peers").is_dir():
+        raise CairnError("the comparison with other libraries comes with the source, not the package: use a checkout.")
+    return subprocess.run([sys.executable, "-m", "bench.peers", *args], cwd=root, check=False).returncode
 
 
 def command_doctor(args: list[str]) -> int:
