@@ -189,7 +189,7 @@ def main() -> None:
     else:
         entry = chaos(rest, args.kills, args.every, args.nodes, args.out)
     if args.record:
-        store.save(entry)
+        store.save(entry, store.SCALE)
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""results/bench.json: one object a comparison, replaced when it is measured again."""
+"""results/bench.json and scale.json: one object a comparison, replaced when it is measured again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from bench.child import ROOT
 
-RESULTS = ROOT / "results" / "bench.json"
+RESULTS = ROOT / "results" / "bench.json"  # beside one peer, a ratio each
+SCALE = ROOT / "results" / "scale.json"  # many environments, many machines, many libraries: rows each
 
 
 def save(entry: dict[str, Any], path: Path = RESULTS) -> None:

@@ -41,12 +41,16 @@ def table(heads: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
+def refreshed(name: str) -> str:
+    """A README with its table as the results are now."""
+    before, rest = (ROOT / name).read_text().split("<!-- results:begin -->")
+    _, after = rest.split("<!-- results:end -->")
+    return f"{before}<!-- results:begin -->\n{table(HEADS[name])}\n<!-- results:end -->{after}"
+
+
 def refresh_tables() -> None:
-    for name, heads in HEADS.items():
-        path = ROOT / name
-        before, rest = path.read_text().split("<!-- results:begin -->")
-        _, after = rest.split("<!-- results:end -->")
-        path.write_text(f"{before}<!-- results:begin -->\n{table(heads)}\n<!-- results:end -->{after}")
+    for name in HEADS:
+        (ROOT / name).write_text(refreshed(name))
 
 
 def refresh_speed() -> None:

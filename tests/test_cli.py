@@ -124,6 +124,7 @@ def test_train_eval_watch_resume(home, capsys):
     cairn("eval", run, "--episodes", 2, "--record", home / "results", capsys=capsys)
     record = json.loads((home / "results" / "cartpole-ppo-s3.json").read_text())
     assert record["recipe"] == "cartpole-ppo" and record["seed"] == 3 and record["episodes"] == 2
+    assert len(record["config"]) == 12 and "cores of" in record["hardware"]
 
     said = cairn("train", "cartpole-ppo", "--seed", 3, "--resume", "--steps", 1200, capsys=capsys)
     assert int(sorted((run / "checkpoints").iterdir())[-1].name) >= 1200
@@ -131,8 +132,14 @@ def test_train_eval_watch_resume(home, capsys):
     assert "cannot change when a run is resumed" in said.err
     said = cairn("train", "cartpole-ppo", "--out", run, *QUICK, code=2, capsys=capsys)
     assert "already holds a run" in said.err
-    cairn("train", "cartpole-ppo", "--seed", 3, *QUICK, capsys=capsys)
+    kept = ("--record", home / "kept")
+    said = cairn("train", "cartpole-ppo", "--seed", 3, *QUICK, *kept, "--result-episodes", 2, capsys=capsys)
     assert (home / "runs" / "cartpole-ppo-s3-2").exists()  # a second run never overwrites the first
+    assert "recorded in" in said.out and (home / "kept" / "cartpole-ppo-s3.json").exists()
+    assert "cartpole-ppo" in cairn("results", "--folder", home / "kept", capsys=capsys).out
+    assert "holds no recorded result" in cairn("results", "--folder", home, code=2, capsys=capsys).err
+    said = cairn("train", "--env", "CartPole-v1", "--agent", "ppo", *QUICK, *kept, code=2, capsys=capsys)
+    assert "only a policy trained by a recipe" in said.err
 
 
 def test_any_gymnasium_id_without_a_recipe(home, capsys):

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.child import ROOT
 from bench.peers.tasks import TASKS
-from bench.store import save
+from bench.store import SCALE, save
 
 HOME = ROOT / ".venv-peers"
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
     parser.add_argument("--limit", type=float, default=600.0)
-    parser.add_argument("--record", action="store_true", help="keep it in results/bench.json")
+    parser.add_argument("--record", action="store_true", help="keep it in results/scale.json")
     args = parser.parse_args()
     for name in args.libraries:
         python_of(name)
@@ -86,7 +86,7 @@ def main() -> None:
             figures = f"{found['speed']:>9,.0f} {reached:>12} {found['score']:>8.1f} {found['steps']:>10,}"
             print(f"{task:14} {name:10} {figures} {found['memory_mb']:>6,}", flush=True)
         if args.record:
-            save({"name": f"peers-{task}", "settings": {"limit": args.limit}, "rows": rows})
+            save({"name": f"peers-{task}", "settings": {"limit": args.limit}, "rows": rows}, SCALE)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -21,12 +21,16 @@ from cairn.core.checks import Count, Natural, Positive, validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
 
+if TYPE_CHECKING:
+    from cairn.train.checkpoint import Saved
+    from cairn.train.evaluate import Score
+
 T = TypeVar("T")
 LEARNERS = ("high", "low", "learner")  # fields of an agent that hold another's config
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
-  cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER]
+  cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER] [--record results]
   cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
   cairn train FILE.json [options]     a recipe in a file: a run's config.json, what tune found, your own
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
@@ -34,6 +38,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn report RUN... [-o page.html]     curves, evaluations, settings, findings and films of runs, as one page
   cairn report RUN... --live [--port 8000]     the same of runs in progress, served to this machine alone
   cairn list [--json]
+  cairn results [--folder results] [--json]     what recorded results say of each recipe, over its seeds
   cairn import FILE.zip [--normalizer FILE.pkl] [--env ENV] --out FOLDER     a policy of Stable-Baselines3
   cairn export PATH --out FOLDER [--half]     a policy by itself, to keep or to give away
   cairn demos PATH --out FILE.npz [--episodes 20]     record a policy, to be learned from with --demos FILE.npz
@@ -86,6 +91,14 @@ class ReportArgs:
 class ListArgs:
     """Show the recipes."""
 
+    json: bool = False
+
+
+@dataclass(frozen=True)
+class ResultsArgs:
+    """Show what recorded results say: interquartile mean over training seeds, its 95 % interval, beside the target."""
+
+    folder: Path = Path("results")
     json: bool = False
 
 
@@ -172,6 +185,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except CairnError as error:
         print(f"cairn: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except BrokenPipeError:  # whoever read us has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
     except OSError as error:
         print(f"cairn: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
         raise SystemExit(2) from None
@@ -183,11 +199,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def command_train(args: list[str]) -> int:
     from cairn.doctor.watch import watching
+    from cairn.report.table import recordable
     from cairn.report.video import prepare_headless
     from cairn.train.trainer import train
 
     prepare_headless()
     out, args = _take(args, "--out")
+    results, args = _take(args, "--record")
     resume = "--resume" in args
     args = [a for a in args if a != "--resume"]
     base, rest = _base_recipe(args)
@@ -197,6 +215,8 @@ def command_train(args: list[str]) -> int:
     recipe = parse(type(base), rest, default=base, prog=f"cairn train {base.name}")
     if not resume:
         folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
+    if results:
+        recordable(recipe.name, recipe.judged_task)  # or hours later there would be none
     outcome = train(recipe, folder, resume=resume, watch=watching)
     if outcome.interrupted:
         print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
@@ -207,19 +227,34 @@ def command_train(args: list[str]) -> int:
     if recipe.target is not None:
         verdict = "holds" if outcome.solved else "reached" if outcome.best >= recipe.target else "NOT reached"
         print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.2f}).")
+    if results:
+        options = EvalArgs(folder, recipe.result_episodes, record=Path(results), device=recipe.device)
+        saved, score = _scored(options)
+        print(f"{saved.task.id}: {score}; recorded in {results}.")
     return 0
 
 
 def command_eval(args: list[str]) -> int:
-    from cairn.report.table import record
     from cairn.report.video import prepare_headless
+
+    prepare_headless()
+    options = validated(parse(EvalArgs, args, prog="cairn eval"))
+    saved, score = _scored(replace(options, device=usable(options.device)))
+    if options.json:
+        body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
+        print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
+    else:
+        print(f"{saved.task.id}: {score}.")
+    return 0
+
+
+def _scored(options: EvalArgs) -> tuple[Saved, Score]:
+    """A policy, and how it plays; recorded where that is asked for."""
+    from cairn.report.table import record
     from cairn.train.checkpoint import load_policy
     from cairn.train.evaluate import as_policy, evaluate
     from cairn.vector.make import make_vector
 
-    prepare_headless()
-    options = validated(parse(EvalArgs, args, prog="cairn eval"))
-    options = replace(options, device=usable(options.device))
     saved = load_policy(options.path, device=options.device, seed=options.seed)
     envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
     try:
@@ -230,12 +265,7 @@ def command_eval(args: list[str]) -> int:
     assert score is not None  # nobody stops it
     if options.record is not None:
         record(options.record, saved, score, options.seed)
-    if options.json:
-        body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
-        print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
-    else:
-        print(f"{saved.task.id}: {score}.")
-    return 0
+    return saved, score
 
 
 def command_watch(args: list[str]) -> int:
@@ -284,6 +314,17 @@ def command_list(args: list[str]) -> int:
     options = parse(ListArgs, args, prog="cairn list")
     rows = recipe_rows(Path("results"))
     print(json.dumps(rows, indent=2) if options.json else text_table(rows))
+    return 0
+
+
+def command_results(args: list[str]) -> int:
+    from cairn.report.table import result_rows, text_table
+
+    options = parse(ResultsArgs, args, prog="cairn results")
+    rows = result_rows(options.folder)
+    if not rows:
+        raise CairnError(f"{options.folder} holds no recorded result; `cairn train NAME --record FOLDER` writes one.")
+    print(json.dumps(rows) if options.json else text_table(rows))
     return 0
 
 
@@ -466,6 +507,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "watch": command_watch,
     "report": command_report,
     "list": command_list,
+    "results": command_results,
     "import": command_import,
     "export": command_export,
     "demos": command_demos,

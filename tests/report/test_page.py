@@ -19,6 +19,7 @@ from cairn.report.page import duration, page, write, writer
 from cairn.report.plan import Trace
 from cairn.report.runs import band
 from cairn.report.style import CSS, DARK, LIGHT
+from cairn.report.table import stamped
 from cairn.train.checkpoint import save_policy
 from cairn.train.curves import Point
 from tests.report.folders import film, remark, write_run
@@ -204,10 +205,14 @@ def test_recorded_results_stand_beside_and_an_altered_file_is_one_sentence(runs,
     results = tmp_path / "results"
     results.mkdir()
     body = {"recipe": "cartpole-ppo", "seed": 4, "metric": "return", "figure": 497.5, "target": 500, "episodes": 100}
-    (results / "cartpole-ppo-s4.json").write_text(json.dumps(body))
+    path = results / "cartpole-ppo-s4.json"
+    path.write_text(stamped(body))
     found = seen(*runs, results=results)
     assert "cartpole-ppo 4 497.5 500 100 - -" in found.said
-    (results / "cartpole-ppo-s4.json").write_text('{"figure": "a lot"}')
+    path.write_text(stamped(body).replace("497.5", "500.0"))
+    found = seen(*runs, results=results)
+    assert "cartpole-ppo-s4.json was altered" in found.said and "500.0 500 100" not in found.said
+    path.write_text('{"figure": "a lot"}')
     found = seen(*runs, results=results)
     assert "cartpole-ppo-s4.json is not a recorded result." in found.said and found.all("path", class_="band c0")
 

@@ -26,6 +26,7 @@ _GAME = Recipe(  # what games share: ten million steps are forty million frames
     hold=2,
     eval_every=250_000,
     eval_episodes=15,
+    result_episodes=30,
     checkpoint_every=500_000,
     log_every=10_000,
     threads=0,

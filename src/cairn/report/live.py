@@ -77,8 +77,8 @@ def serve(paths: Sequence[Path], *, port: int, refresh: int) -> None:
     if missing:
         raise CairnError(f"there is no run folder {missing[0]}; start the training first.")
     with Server(paths, port, refresh) as server:
-        print(f"{server.address} shows the report, made anew every {refresh} s; Ctrl-C ends it.", flush=True)
         try:
+            print(f"{server.address} shows the report, made anew every {refresh} s; Ctrl-C ends it.", flush=True)
             server.serve_forever()
         except KeyboardInterrupt:
             print("\nthe report is no longer served; the training is not touched.")

@@ -1,18 +1,23 @@
-"""What the recipes are and what they achieved, as rows."""
+"""What the recipes are and what they achieved: results as files, and as rows."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cairn import __version__
 from cairn.agents import agent_name
 from cairn.core.errors import CairnError
+from cairn.envs.make import Task
 from cairn.recipes import RECIPES
+from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.checkpoint import Saved
 from cairn.train.evaluate import Score
+from cairn.train.provenance import config_hash
+from cairn.train.recipe import Recipe
 
 
 def recipe_rows(results: Path) -> list[dict[str, Any]]:
@@ -38,14 +43,10 @@ def recipe_rows(results: Path) -> list[dict[str, Any]]:
 
 def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
     """Write what an evaluation found as folder/RECIPE-sSEED.json: the evidence behind the table."""
-    name = saved.about.get("recipe")
-    if name not in RECIPES:
-        raise CairnError("only a policy trained by a recipe can be recorded; this one names none.")
-    recipe = RECIPES[name]
-    if saved.task != recipe.judged_task:
-        raise CairnError(f"this policy was trained on another task than {name}'s, so it is no result of that recipe.")
+    name = str(saved.about.get("recipe"))
+    recipe = recordable(name, saved.task)
     figure = score.success if recipe.metric == "success" else score.mean
-    body = {
+    body: dict[str, Any] = {
         "recipe": name,
         "seed": saved.about["seed"],
         "env": saved.task.id,
@@ -62,13 +63,33 @@ def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
         "train_steps": saved.about["step"],
         "train_seconds": saved.about.get("seconds"),
         "version": __version__,
+        **{key: saved.about[key] for key in ("config", "commit", "hardware") if key in saved.about},
     }
     if "queries" in saved.about:
         body["expert_queries"] = saved.about["queries"]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-s{saved.about['seed']}.json"
-    path.write_text(json.dumps(body, indent=2) + "\n")
+    path.write_text(stamped(body))
     return path
+
+
+def recordable(name: str, task: Task) -> Recipe:
+    """The recipe of that name, or why what was trained is no result of it."""
+    if name not in RECIPES:
+        raise CairnError("only a policy trained by a recipe can be recorded; this one names none.")
+    if task != RECIPES[name].judged_task:
+        raise CairnError(f"this policy was trained on another task than {name}'s, so it is no result of that recipe.")
+    return RECIPES[name]
+
+
+def stamped(body: Mapping[str, Any]) -> str:
+    """A result as it is written: with a digest of itself, by which a figure altered by hand is noticed."""
+    return json.dumps({**body, "digest": _digest(body)}, indent=2) + "\n"
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in body.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_results(results: Path, name: str) -> list[dict[str, Any]]:
@@ -80,8 +101,48 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
             float(record["figure"])
         except (ValueError, TypeError, KeyError, OSError) as error:
             raise CairnError(f"{path} is not a recorded result.") from error
+        if record.get("digest") != _digest(record):
+            raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
         records.append(record)
     return records
+
+
+def result_rows(results: Path) -> list[dict[str, Any]]:
+    """One row a recipe that has a result: what its seeds say together, beside the target.
+
+    The interval is that of the interquartile mean over seeds, and there where three or more say something.
+    """
+    rows = []
+    for name, recipe in RECIPES.items():
+        records = read_results(results, name)
+        if not records:
+            continue
+        figures = [float(r["figure"]) for r in records]
+        low, high = bootstrap(figures) if len(figures) > 2 else (None, None)
+        met = recipe.target is not None and interquartile_mean(figures) >= recipe.target
+        rows.append(
+            {
+                "recipe": name,
+                "seeds": len(figures),
+                "iqm": round(interquartile_mean(figures), 3),
+                "low": None if low is None else round(low, 3),
+                "high": None if high is None else round(high, 3),
+                "worst": round(min(figures), 3),
+                "best": round(max(figures), 3),
+                "target": recipe.target,
+                "met": "yes" if met else "no",
+                "episodes": records[0]["episodes"],
+                "steps": round(sum(r["train_steps"] for r in records) / len(records)),
+                "settings": _settings(recipe, records),
+            }
+        )
+    return rows
+
+
+def _settings(recipe: Recipe, records: Sequence[dict[str, Any]]) -> str:
+    """Whether they are of the recipe as it is now."""
+    told = {r.get("config") for r in records}
+    return "as now" if told == {config_hash(recipe)} else "unrecorded" if told == {None} else "earlier"
 
 
 def text_table(rows: Sequence[dict[str, Any]]) -> str:

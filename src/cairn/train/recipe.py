@@ -34,6 +34,7 @@ class Recipe:
     eval_args: dict[str, Any] = field(default_factory=dict)  # what else the task is given when a policy is judged
     eval_every: Count = 10_000  # steps
     eval_episodes: Count = 20
+    result_episodes: Count = 100  # whose mean is recorded as the result
     checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
     log_every: Count = 1_000  # steps
     expert: str = ""  # who imitators learn from: a policy's folder, a zoo entry or a recipe that was run

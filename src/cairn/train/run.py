@@ -27,6 +27,7 @@ from cairn.train.evaluate import Score
 from cairn.train.logs import Logs
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.progress import Progress
+from cairn.train.provenance import provenance
 from cairn.train.recipe import Recipe
 from cairn.train.watching import Moment, Watcher
 
@@ -273,7 +274,7 @@ class Run:
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"recipe": self.recipe.name, "seed": self.recipe.seed, "step": self.step}
-        about |= {"seconds": round(self.seconds, 1), **self.notes}
+        about |= {"seconds": round(self.seconds, 1), **provenance(self.recipe), **self.notes}
         if self.score is not None:
             about |= {"mean": self.score.mean, "success": self.score.success, "episodes": self.score.episodes}
         return about

@@ -1,0 +1,63 @@
+"""What the documents claim is what was recorded, and every recipe has a result or a reason."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from cairn import CairnError
+from cairn.recipes import RECIPES
+from cairn.report.stats import interquartile_mean
+from cairn.report.table import read_results, result_rows, stamped
+
+ROOT = Path(__file__).parent.parent
+MISSES = json.loads((ROOT / "results" / "misses.json").read_text())
+
+
+def test_every_recipe_has_met_its_target_or_says_why_not():
+    silent, stale = [], []
+    for name, recipe in RECIPES.items():
+        figures = [r["figure"] for r in read_results(ROOT / "results", name)]
+        met = bool(figures) and (recipe.target is None or interquartile_mean(figures) >= recipe.target)
+        if not met and name not in MISSES:
+            silent.append(name)
+        if met and name in MISSES:
+            stale.append(name)
+    assert not silent, f"no result at the target, and no reason in results/misses.json: {silent}"
+    assert not stale, f"met by now, and still among the misses: {stale}"
+
+
+def test_misses_are_of_recipes_and_give_a_reason():
+    assert set(MISSES) <= set(RECIPES) and all(len(reason) > 10 for reason in MISSES.values())
+
+
+def test_results_are_of_recipes_as_they_are_called():
+    for path in (ROOT / "results").glob("*-s*.json"):
+        record = json.loads(path.read_text())
+        assert record["recipe"] in RECIPES and path.name == f"{record['recipe']}-s{record['seed']}.json"
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_the_tables_say_what_was_recorded(name):
+    refresh = runpy.run_path(str(ROOT / "docs" / "refresh.py"))
+    assert refresh["refreshed"](name) == (ROOT / name).read_text(), "run python docs/refresh.py"
+
+
+def test_a_result_altered_by_hand_is_noticed(tmp_path):
+    body = {"recipe": "cartpole-ppo", "seed": 1, "figure": 499.0, "episodes": 100, "train_steps": 5}
+    path = tmp_path / "cartpole-ppo-s1.json"
+    path.write_text(stamped(body))
+    assert read_results(tmp_path, "cartpole-ppo")[0]["figure"] == 499.0
+    path.write_text(path.read_text().replace("499.0", "500.0"))
+    with pytest.raises(CairnError, match="altered"):
+        read_results(tmp_path, "cartpole-ppo")
+
+
+def test_rows_of_results(tmp_path):
+    for seed, figure in enumerate([480.0, 500.0, 500.0, 500.0]):
+        body = {"recipe": "cartpole-ppo", "seed": seed, "figure": figure, "episodes": 100, "train_steps": 1000 * seed}
+        (tmp_path / f"cartpole-ppo-s{seed}.json").write_text(stamped(body))
+    (row,) = result_rows(tmp_path)
+    assert row["iqm"] == 500 and row["worst"] == 480 and row["low"] < 500 and row["met"] == "yes"
+    assert row["steps"] == 1500 and row["settings"] == "unrecorded"
