@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cairn.train.checkpoint import Saved
 from cairn.train.evaluate import Score
 from cairn.train.provenance import config_hash
 from cairn.train.recipe import Recipe
+from cairn.train.trainer import fitted
 
 
 def recipe_rows(results: Path) -> list[dict[str, Any]]:
@@ -142,7 +144,8 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
 def _settings(recipe: Recipe, records: Sequence[dict[str, Any]]) -> str:
     """Whether they are of the recipe as it is now."""
     told = {r.get("config") for r in records}
-    return "as now" if told == {config_hash(recipe)} else "unrecorded" if told == {None} else "earlier"
+    now = config_hash(replace(recipe, agent=fitted(recipe.agent, recipe.steps)))
+    return "as now" if told == {now} else "unrecorded" if told == {None} else "earlier"
 
 
 def text_table(rows: Sequence[dict[str, Any]]) -> str:

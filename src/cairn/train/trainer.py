@@ -73,7 +73,7 @@ def train(
     recipe = replace(validated(recipe), device=usable(recipe.device))
     _check_replay(recipe)
     expert = _expert(recipe, expert)
-    recipe = replace(recipe, agent=_fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
+    recipe = replace(recipe, agent=fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
     if recipe.vector == "auto":
         recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
         print(f"cairn: the environments are stepped by --vector {recipe.vector}.", file=sys.stderr)
@@ -173,12 +173,12 @@ def _stored_agent(folder: Path | None) -> AgentConfig:
     return read_recipe(folder).agent
 
 
-def _fitted(cfg: Any, most: Any) -> Any:
+def fitted(cfg: Any, most: Any) -> Any:
     """No replay larger than a run of `most` steps has use for, or than that of the config it is resumed from."""
     fresh = isinstance(most, int)
     if isinstance(cfg, HIROConfig):
-        high = _fitted(cfg.high, max(most // cfg.every, 1) if fresh else most.high)
-        return replace(cfg, high=high, low=_fitted(cfg.low, most if fresh else most.low))
+        high = fitted(cfg.high, max(most // cfg.every, 1) if fresh else most.high)
+        return replace(cfg, high=high, low=fitted(cfg.low, most if fresh else most.low))
     if not hasattr(cfg, "capacity"):
         return cfg
     return replace(cfg, capacity=min(cfg.capacity, most if fresh else most.capacity))
