@@ -177,8 +177,8 @@ def figure(run: dict[str, Any]) -> str:
     return f"{run['mean']:.0f}" if run["success"] is None else f"{run['success']:.1%}"
 
 
-def study(name: str, seeds: list[int], jobs: int) -> Path:
-    variants = NAMES[name]()
+def study(name: str, seeds: list[int], jobs: int, only: str = "") -> Path:
+    variants = [variant for variant in NAMES[name]() if only in variant.name]
     work = [(variant, seed) for variant in variants for seed in seeds]
     with ThreadPoolExecutor(jobs) as pool:
         found = list(pool.map(lambda one: run(name, *one), work))
@@ -188,7 +188,9 @@ def study(name: str, seeds: list[int], jobs: int) -> Path:
         body.append({**asdict(variant), "runs": runs})
     STUDIES.mkdir(parents=True, exist_ok=True)
     path = STUDIES / f"{name}.json"
-    path.write_text(json.dumps(body) + "\n")
+    earlier = json.loads(path.read_text()) if only and path.exists() else []
+    known = {entry["name"]: entry for entry in [*earlier, *body]}
+    path.write_text(json.dumps([known[v.name] for v in NAMES[name]() if v.name in known]) + "\n")
     return path
 
 
@@ -220,9 +222,10 @@ def main() -> None:
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, one core each")
+    parser.add_argument("--only", default="", help="variants with this in their name; the others stay as recorded")
     parser.add_argument("--draw", action="store_true", help="only draw what is recorded")
     args = parser.parse_args()
-    print(draw(args.name) if args.draw else study(args.name, args.seeds, args.jobs))
+    print(draw(args.name) if args.draw else study(args.name, args.seeds, args.jobs, args.only))
 
 
 if __name__ == "__main__":
