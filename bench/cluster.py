@@ -87,8 +87,9 @@ def speed(samplers: int, sleep: float, seconds: float, address: str) -> float:
                 steps, begun = 0, time.perf_counter()
             steps += int(company.answer().valid.sum())
             company.ask(agent, version, Order(rows))
+        taken = time.perf_counter() - begun
         company.answer()
-        return steps / (time.perf_counter() - begun)
+        return steps / taken
     finally:
         company.close()
 
