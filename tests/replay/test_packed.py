@@ -108,3 +108,9 @@ def test_it_takes_what_is_said():
     stores = [replay.ring.storage, replay.store.storage]
     taken = sum(a.nbytes for s in stores for name, a in s.arrays.items() if name != "final")
     assert taken / 64_000 == pytest.approx(Frames.bytes_each(spec, 1_000), rel=0.02) and taken / 64_000 < 1_100
+
+
+def test_a_compressed_replay_reserves_no_room_for_whole_frames(tmp_path):
+    spec = Spec((4, 84, 84), "uint8", Discrete(6), stack=4)
+    Frames(2_000, 2, spec, generator=torch.Generator(), gamma=0.99, frame_bytes=500, folder=tmp_path)
+    assert not (tmp_path / "frames.bin").exists() and (tmp_path / "packed.bin").exists()

@@ -74,11 +74,8 @@ class A2C:
         metrics, value, target = self.learn([*given, *self.net.after(rollout), weight])
         if self.net.normalizer is not None:
             self.net.normalizer.update(rollout.obs[rollout.valid])
-        seen = self.net.normalise(rollout.obs).flatten(0, 1)
-        return {
-            **metrics,
-            **insight(self.net, seen, value, target),
-        }  # fillers too: to leave them out would wait for a GPU
+        seen = self.net.normalise(rollout.obs).flatten(0, 1)  # fillers too: to leave them out would wait for a GPU
+        return {**metrics, **insight(self.net, seen, value, target)}
 
     def _learn(self, batch: list[Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """What is told of the step, and V and its target [T, N]."""

@@ -38,6 +38,9 @@ _REINFORCE = ReinforceConfig(
     log_std=-2.3,
     normalise_obs=True,
 )
+_JUDGED = AggreVaTeDConfig(  # a clone first, then what the expert's critics say, never far from what it would do
+    clone=25_000, noise=0.2, cut=800, against="own", mirrored=True, near=5.0, alpha_decay=0.0
+)
 _WEAK = Recipe(env="CartPole-v1", agent=DQNConfig(), steps=100_000, hold=1, eval_every=500, eval_episodes=20)
 _SMALL = AggreVaTeDConfig(
     learner=PPOConfig(hidden=(64, 64), lr=linear(1e-3, 0.0), batch_size=64, epochs=10),
@@ -62,17 +65,7 @@ RECIPES = {
     ),
     "bipedal-aggrevated-reinforce": replace(
         _WALKER,
-        agent=AggreVaTeDConfig(
-            learner=replace(_REINFORCE, log_std=-3.0),
-            updates=600,
-            clone=25_000,
-            noise=0.2,
-            cut=800,
-            against="own",
-            mirrored=True,
-            near=5.0,
-            alpha_decay=0.0,
-        ),
+        agent=replace(_JUDGED, learner=replace(_REINFORCE, log_std=-3.0), updates=600),
         steps=75_000,
         envs=90,
         eval_every=15_000,
@@ -81,7 +74,8 @@ RECIPES = {
     ),
     "bipedal-aggrevated-ppo": replace(
         _WALKER,
-        agent=AggreVaTeDConfig(
+        agent=replace(
+            _JUDGED,
             learner=PPOConfig(
                 hidden=(256, 256),
                 activation="relu",
@@ -95,13 +89,6 @@ RECIPES = {
             ),
             updates=20,
             batch_size=2048,
-            clone=25_000,
-            noise=0.2,
-            cut=800,
-            against="own",
-            mirrored=True,
-            near=5.0,
-            alpha_decay=0.0,
         ),
         steps=150_000,
         envs=90,

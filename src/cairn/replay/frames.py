@@ -50,10 +50,12 @@ class Frames:
         self.size = self.kept + 2 * slack  # a row writes two at most
         frame = (spec.obs_shape[0] // spec.stack, *spec.obs_shape[1:])  # one frame may have channels of its own
         place = (num_envs * self.size, frame, spec.obs_dtype, folder)
-        self.store: Store = Plain(*place) if device == "cpu" else Mirrored(*place, device=device)
+        self.store: Store
         if frame_bytes:
             live, beyond = num_envs * self.kept, num_envs * (slack + slack // 8)
             self.store = Packed(*place, each=frame_bytes, live=live, slack=beyond)
+        else:
+            self.store = Plain(*place) if device == "cpu" else Mirrored(*place, device=device)
         self.channels = frame[0]
         self.written = np.zeros(num_envs, np.int64)  # frames of each environment since the beginning
         self.real = np.zeros(num_envs, np.int64)  # frames each has shown of its episode; 0 where one begins

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,11 +14,13 @@ from cairn.core.errors import CairnError
 from cairn.envs.make import Task
 from cairn.recipes import RECIPES
 from cairn.report.stats import bootstrap, interquartile_mean
-from cairn.train.checkpoint import Saved
+from cairn.train.checkpoint import Saved, digest
 from cairn.train.evaluate import Score
 from cairn.train.provenance import config_hash
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import fitted
+
+DIGITS = 16  # of a digest, kept with a result
 
 
 def recipe_rows(results: Path) -> list[dict[str, Any]]:
@@ -86,12 +87,7 @@ def recordable(name: str, task: Task) -> Recipe:
 
 def stamped(body: Mapping[str, Any]) -> str:
     """A result as it is written: with a digest of itself, by which a figure altered by hand is noticed."""
-    return json.dumps({**body, "digest": _digest(body)}, indent=2) + "\n"
-
-
-def _digest(body: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in body.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:16]
+    return json.dumps({**body, "digest": digest(body)[:DIGITS]}, indent=2) + "\n"
 
 
 def read_results(results: Path, name: str) -> list[dict[str, Any]]:
@@ -103,7 +99,7 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
             float(record["figure"])
         except (ValueError, TypeError, KeyError, OSError) as error:
             raise CairnError(f"{path} is not a recorded result.") from error
-        if record.get("digest") != _digest(record):
+        if record.get("digest") != digest(record)[:DIGITS]:
             raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
         records.append(record)
     return records

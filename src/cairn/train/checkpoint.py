@@ -78,10 +78,11 @@ def _tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, byte
 
 def _json(value: Mapping[str, Any]) -> bytes:
     """With a digest of its own, so that an altered figure is noticed as an altered tensor is."""
-    return json.dumps({**value, "digest": _digest(value)}, indent=2).encode()
+    return json.dumps({**value, "digest": digest(value)}, indent=2).encode()
 
 
-def _digest(value: Mapping[str, Any]) -> str:
+def digest(value: Mapping[str, Any]) -> str:
+    """Of what stands in a JSON object, its own `digest` aside."""
     body = {k: v for k, v in value.items() if k != "digest"}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
@@ -223,7 +224,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         )
     if "digest" not in head:
         raise CairnError(f"{path} has no digest: an older Cairn wrote it, or it was altered.")
-    if head["digest"] != _digest(head):
+    if head["digest"] != digest(head):
         raise CairnError(f"{path} is damaged: it is not what was saved (its digest differs).")
     return head
 
