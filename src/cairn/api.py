@@ -137,6 +137,8 @@ class Model:
             time_limit=self.task.time_limit,
             env_args=self.task.args,
             time_feature=self.task.time_feature,
+            history=self.task.history,
+            reward_floor=self.task.reward_floor,
             agent=self.config,
             steps=steps,
             envs=self.envs,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,7 @@ class DQNConfig:
     adam_eps: Positive = 1e-8  # in the denominator: larger, it keeps steps small where gradients are
     q_range: tuple[float, ...] | None = None  # (least, most) a return can be, where that is known: targets keep to it
     normalise: bool = False  # observations and goals, by running statistics
+    layer_norm: bool = False  # centred and scaled layers (Gallici et al. 2025), against units that die
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
     cnn: Vision = "nature"  # what reads images
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
@@ -69,8 +71,9 @@ class DQN:
         torch.manual_seed(seed)
         seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
         self.encoder = Encoder(spec, images=images, **seen).to(device)
-        shape = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "cnn": cfg.cnn, "bf16": cfg.bf16}
-        q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)  # type: ignore[arg-type]
+        shape: Any = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "layer_norm": cfg.layer_norm}
+        shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16}
+        q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)
         self.q: nn.Module = q.to(device)
         self.target = copy.deepcopy(self.q)
         self.opt = Optimizer(self.q, lr=cfg.lr(0), eps=cfg.adam_eps, max_norm=cfg.max_norm)

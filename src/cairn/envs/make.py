@@ -19,7 +19,7 @@ from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.game import FRAMES, Game
 from cairn.envs.broken import known_fault
-from cairn.envs.wrappers import TimeFeature
+from cairn.envs.wrappers import History, RewardFloor, TimeFeature
 
 # Families that register themselves when their package is imported: prefix of the id, package, extra that brings it.
 _PLUGINS = (
@@ -83,11 +83,18 @@ class Task:
     args: dict[str, Any] = field(default_factory=dict)
     render_mode: str | None = None
     time_feature: bool = False  # see `TimeFeature`
+    history: int = 1  # see `History`
+    reward_floor: float | None = None  # see `RewardFloor`; not where it is scored
     scoring: bool = False  # whole Atari games and their true score
 
     def for_scoring(self) -> Task:
         """The task to be judged on: where a limit was lifted, the task's own, or an episode might never end."""
         return replace(self, time_limit=self.time_limit or None, scoring=True)
+
+    @property
+    def plain(self) -> Task:
+        """The task with none of our wrappers around it."""
+        return replace(self, time_feature=False, history=1, reward_floor=None)
 
     @property
     def game(self) -> Game | None:
@@ -132,7 +139,7 @@ class Task:
 
                 return Atari(game, self.render_mode)
             env = gym.make(self.id, disable_env_checker=True, **limit, **args)
-            return TimeFeature(env) if self.time_feature else env
+            return self._wrapped(env)
         except CairnError:
             raise
         except (gym.error.UnregisteredEnv, gym.error.Error, ModuleNotFoundError) as error:
@@ -141,6 +148,15 @@ class Task:
             raise CairnError(f"environment {self.id} does not take these arguments ({error}).") from error
         except Exception as error:  # a task may refuse its arguments in any way it likes
             raise CairnError(f"environment {self.id} could not be made: {type(error).__name__}: {error}") from error
+
+    def _wrapped(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        if self.time_feature:
+            env = TimeFeature(env)
+        if self.history > 1:
+            env = History(env, self.history)
+        if self.reward_floor is not None and not self.scoring:
+            env = RewardFloor(env, self.reward_floor)
+        return env
 
     def _import_family(self) -> None:
         """Some tasks are there only once their package was imported; CairnError where it is missing."""

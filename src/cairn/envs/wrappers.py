@@ -50,3 +50,49 @@ def _longer(space: spaces.Space[Any]) -> spaces.Box:
         raise CairnError(f"time_feature can only be added to a flat observation of floats, not to {space}.")
     kind: Any = space.dtype
     return spaces.Box(np.append(space.low, kind.type(0)), np.append(space.high, kind.type(1)), dtype=kind.type)
+
+
+class History(gym.Wrapper[Any, Any, Any, Any]):
+    """Shows the last `length` observations, the oldest first, zeros before an episode's first: what one alone does
+    not tell, a speed or what the last step ran into, can be read from several."""
+
+    def __init__(self, env: gym.Env[Any, Any], length: int) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+            raise CairnError(f"a history is kept of flat observations, not of {space}.")
+        kind: Any = space.dtype
+        low, high = np.minimum(space.low, 0), np.maximum(space.high, 0)  # zeros come before the first
+        before = [(low, high)] * (length - 1)
+        lows, highs = zip(*before, (space.low, space.high), strict=True)
+        self.observation_space = spaces.Box(np.concatenate(lows), np.concatenate(highs), dtype=kind.type)
+        self.zero_padded_frames = length
+        self.seen = np.zeros(self.observation_space.shape, space.dtype)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(**kwargs)
+        self.seen[:] = 0
+        return self._with(obs), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._with(obs), reward, terminated, truncated, info
+
+    def _with(self, obs: Any) -> Any:
+        self.seen[: -len(obs)] = self.seen[len(obs) :]
+        self.seen[-len(obs) :] = obs
+        return self.seen.copy()
+
+
+class RewardFloor(gym.Wrapper[Any, Any, Any, Any]):
+    """Learners are told of no reward below `floor`; scores are (`cairn/score`). A fall that costs all that a whole
+    course can earn teaches to stand still."""
+
+    def __init__(self, env: gym.Env[Any, Any], floor: float) -> None:
+        super().__init__(env)
+        self.floor = floor
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        told = max(float(reward), self.floor)
+        return obs, told, terminated, truncated, {"cairn/score": reward, **info}

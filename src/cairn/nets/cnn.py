@@ -50,7 +50,8 @@ class CNN(nn.Module):
     """Images [B, channels, height, width] of bytes, or channels last -> [B, features]; with `fan_out` -> [B, fan_out].
 
     Bytes become numbers from 0 to 1 by way of the first layer's weights, which are fewer. Channels lie last in memory:
-    on a CPU that is half as fast again.
+    on a CPU that is half as fast again. With `layer_norm` what leaves a layer is centred and scaled before it is cut
+    off at 0 (of `ImpalaCNN` the dense one alone).
     """
 
     usual: int  # features of a stream: the dense layer may hold several side by side
@@ -63,8 +64,10 @@ class CNN(nn.Module):
         bf16: bool = False,
         orthogonal: bool = False,
         streams: int = 1,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
+        self.layer_norm = layer_norm
         self.last = spec.obs_shape[-1] < spec.obs_shape[0]  # channels
         self.dtype = torch.bfloat16 if bf16 else torch.float32
         self.features = streams * self.usual
@@ -92,7 +95,8 @@ class CNN(nn.Module):
         x = images.permute(0, 3, 1, 2) if self.last else images
         x = self.look(x.to(self.dtype, memory_format=torch.channels_last))
         weight, bias = self.dense.weight.to(self.dtype), self.dense.bias.to(self.dtype)
-        x = torch.addmm(bias, x.flatten(1), weight).relu_().float()
+        x = torch.addmm(bias, x.flatten(1), weight).float()
+        x = (F.layer_norm(x, x.shape[1:]) if self.layer_norm else x).relu_()
         return x if self.out is None else self.out(x)
 
 
@@ -114,9 +118,11 @@ class NatureCNN(CNN):
         return channels * math.prod(sides)
 
     def look(self, x: Tensor) -> Tensor:
-        x = self.stack[0](x, unit=255.0).relu_()
-        for layer in self.stack[1:]:
-            x = layer(x).relu_()
+        unit = 255.0
+        for layer in self.stack:
+            x = layer(x, unit)
+            x = (F.group_norm(x, 1) if self.layer_norm else x).relu_()  # of one group: the whole layer
+            unit = 1.0
         return x
 
 

@@ -48,15 +48,19 @@ def q_net(
     bf16: bool = False,
     quantiles: int = 0,
     dueling: bool = False,
+    layer_norm: bool = False,
 ) -> nn.Module:
     """Images by a convolution, all else, `width` numbers, by layers of `hidden` units. 0 quantiles: the mean alone."""
     images = sees_images(spec)
     if not quantiles and not dueling:
-        return image_net(cnn, spec, actions, bf16=bf16) if images else MLP(width, hidden, actions)
+        if images:
+            return image_net(cnn, spec, actions, bf16=bf16, layer_norm=layer_norm)
+        return MLP(width, hidden, actions, layer_norm=layer_norm)
     head = {"quantiles": quantiles or 1, "dueling": dueling}
     if not images:
         *lower, last = hidden
         features = 2 * last if dueling else last
-        return ReturnHead(MLP(width, (*lower, features), None), features, actions, **head)  # type: ignore[arg-type]
-    seer = image_net(cnn, spec, bf16=bf16, streams=2 if dueling else 1)
+        body = MLP(width, (*lower, features), None, layer_norm=layer_norm)
+        return ReturnHead(body, features, actions, **head)  # type: ignore[arg-type]
+    seer = image_net(cnn, spec, bf16=bf16, layer_norm=layer_norm, streams=2 if dueling else 1)
     return ReturnHead(seer, seer.features, actions, **head)  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ class Recipe:
     env_timeout: NonNegative = 120.0  # seconds an environment may take to answer; 0 waits for ever
     time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
     time_feature: bool = False  # show the share of the time limit that is left
+    history: Count = 1  # observations shown at once, the newest last
+    reward_floor: float | None = None  # learners are told of no reward below it; scores are
     env_args: dict[str, Any] = field(default_factory=dict)
     eval_args: dict[str, Any] = field(default_factory=dict)  # what else the task is given when a policy is judged
     eval_every: Count = 10_000  # steps
@@ -53,4 +55,11 @@ class Recipe:
 
     @property
     def task(self) -> Task:
-        return Task(self.env, self.time_limit, self.env_args, time_feature=self.time_feature)
+        return Task(
+            self.env,
+            self.time_limit,
+            self.env_args,
+            time_feature=self.time_feature,
+            history=self.history,
+            reward_floor=self.reward_floor,
+        )

@@ -83,8 +83,13 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
 def spec_of_env(env: gym.Env[Any, Any]) -> tuple[Spec, Callable[[Any], Array]]:
     """`spec_of` its spaces, with what it says of the subgoals that can be reached and of the frames it stacks."""
     spec, layout = spec_of(env.observation_space, env.action_space)
-    reachable, stack = getattr(env.unwrapped, "reachable", None), getattr(env.unwrapped, "zero_padded_frames", 1)
+    reachable, stack = (_told(env, name, usual) for name, usual in (("reachable", None), ("zero_padded_frames", 1)))
     return replace(spec, reachable=reachable, stack=stack), layout
+
+
+def _told(env: gym.Env[Any, Any], name: str, usual: Any) -> Any:
+    """What an environment, or the nearest wrapper of it, says of itself."""
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else usual
 
 
 def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[Spec, Callable[[Any], Array]]:

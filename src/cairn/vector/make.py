@@ -18,6 +18,7 @@ from cairn.vector.atari import Atari
 from cairn.vector.base import EnvMaker, Vector, spec_of_env
 from cairn.vector.envpool import EnvPool, why_not
 from cairn.vector.ray import Ray
+from cairn.vector.shown import Shown
 from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
 
@@ -49,7 +50,8 @@ def make_vector(
         fault = unlike(task)
         if fault is not None:
             raise CairnError(fault)
-        return EnvPool(getattr(task, "id", ""), num_envs, limit=_limit(task), threads=workers)
+        pool = EnvPool(getattr(task, "id", ""), num_envs, limit=_limit(task), threads=workers)
+        return _shown(pool, task)
     if backend == "sb3":
         if importlib.util.find_spec("stable_baselines3") is None:
             raise CairnError("the sb3 vector needs an extra: pip install 'cairn-rl[sb3]'.")
@@ -124,7 +126,8 @@ def unlike(task: EnvMaker) -> str | None:
     fault = why_not(name)
     if fault is not None:
         return fault
-    env = task()
+    task().close()  # so that what we would put around it is refused where it does not fit
+    env = getattr(task, "plain", task)()
     try:
         ours = spec_of_env(env)[0]
     finally:
@@ -140,6 +143,13 @@ def unlike(task: EnvMaker) -> str | None:
     ):
         return f"EnvPool's {name} has other observations or actions than Gymnasium's; use --vector sync or async."
     return None
+
+
+def _shown(envs: Vector, task: Any) -> Vector:
+    """A vector of a task's own environments, with the wrappers that were asked for."""
+    history: int = getattr(task, "history", 1)
+    floor: float | None = None if getattr(task, "scoring", False) else getattr(task, "reward_floor", None)
+    return envs if history == 1 and floor is None else Shown(envs, history=history, floor=floor)
 
 
 def _limit(task: Any) -> int | None:
