@@ -1,10 +1,13 @@
 """Samplers on a cluster that is simulated on this machine (ray.cluster_utils): many nodes, no more cores than it has.
 
     python -m bench.cluster scale [--samplers 1 2 4 8 16 32 64] [--sleep 0.01] [--record]
+    python -m bench.cluster overhead [--env BipedalWalker-v3] [--workers 2] [--envs 16] [--record]
     python -m bench.cluster chaos NAME [--kills 10] [--nodes 4] [any option of cairn train]
 
 `scale` has samplers of one environment each that sleeps at every step, so that none needs a core of its own. Efficiency
-is their steps a second over those that as many alone would take. `chaos` trains a recipe while samplers are killed at
+is their steps a second over those that as many alone would take. `overhead` has samplers play a task that works, with a
+policy of usual size, and compares each with one that plays in this process, without Ray, on a core it has to itself.
+`chaos` trains a recipe while samplers are killed at
 random and a node is removed, and says whether the target was reached and the books balance.
 """
 
@@ -14,6 +17,7 @@ import argparse
 import os
 import random
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -105,6 +109,46 @@ def scale(counts: Sequence[int], sleep: float, seconds: float, nodes: int) -> di
     return {"name": "cluster-scale", "settings": {"sleep": sleep, "nodes": nodes, "seconds": seconds}, "rows": rows}
 
 
+def overhead(env: str, workers: int, envs: int, seconds: float, repeats: int = 3) -> dict[str, Any]:
+    """The two sides take turns, and medians are compared."""
+    from cairn.agents import PPOConfig, build
+    from cairn.envs.make import Task
+    from cairn.nets.state import pack
+    from cairn.train.remote import Company, Order, Sampler
+
+    cfg, task, rows = PPOConfig(hidden=(256, 256), normalise_obs=True), Task(env), 256
+    alone: list[float] = []
+    shared: list[float] = []
+    company = Company(task, envs, cfg, workers=workers, seed=0, timeout=300)
+    try:
+        agent = build(cfg, company.spec, seed=0, device="cpu")
+        weights = {name: value.numpy() for name, value in pack(agent.policy_parts).items()}
+        each = envs // workers
+        sampler = Sampler(task, each, cfg, company.spec, 0)
+        sampler.play(weights, Order(rows, seeds=tuple(range(each))))
+        company.ask(agent, 0, Order(rows, seeds=tuple(range(envs))))
+        company.answer()
+        for version in range(1, repeats + 1):
+            begun, steps = time.perf_counter(), 0
+            while (taken := time.perf_counter() - begun) < seconds:
+                chunk = sampler.play(weights, Order(rows))
+                assert not isinstance(chunk, tuple)
+                steps += int(chunk.valid.sum())
+            alone.append(steps / taken)
+            begun, steps = time.perf_counter(), 0
+            while (taken := time.perf_counter() - begun) < seconds:
+                company.ask(agent, version, Order(rows))
+                steps += int(company.answer().valid.sum())
+            shared.append(steps / taken)
+    finally:
+        company.close()
+    one, many = statistics.median(alone), statistics.median(shared)
+    share = many / workers / one
+    print(f"{env}: {one:,.0f} steps/s without Ray, {many:,.0f} with {workers} samplers: {share:.0%} of it each")
+    settings = {"env": env, "workers": workers, "envs": envs, "rows": rows, "seconds": seconds, "repeats": repeats}
+    return {"name": "cluster-overhead", "settings": settings, "alone": alone, "shared": shared, "share": share}
+
+
 class Chaos(threading.Thread):
     """Kills samplers at random while a run goes on, and half-way through removes a node."""
 
@@ -177,16 +221,23 @@ def main() -> None:
     one.add_argument("--sleep", type=float, default=0.01)
     one.add_argument("--seconds", type=float, default=10.0)
     one.add_argument("--nodes", type=int, default=8)
+    cost = kind.add_parser("overhead")
+    cost.add_argument("--env", default="BipedalWalker-v3")
+    cost.add_argument("--workers", type=int, default=2)
+    cost.add_argument("--envs", type=int, default=16)
+    cost.add_argument("--seconds", type=float, default=10.0)
     two = kind.add_parser("chaos")
     two.add_argument("--kills", type=int, default=10)
     two.add_argument("--every", type=float, default=5.0)
     two.add_argument("--nodes", type=int, default=4)
     two.add_argument("--out", type=Path, required=True)
-    for each in (one, two):
+    for each in (one, cost, two):
         each.add_argument("--record", action="store_true")
     args, rest = parser.parse_known_args()
     if args.kind == "scale":
         entry = scale(args.samplers, args.sleep, args.seconds, args.nodes)
+    elif args.kind == "overhead":
+        entry = overhead(args.env, args.workers, args.envs, args.seconds)
     else:
         entry = chaos(rest, args.kills, args.every, args.nodes, args.out)
     if args.record:

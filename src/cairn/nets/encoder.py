@@ -38,7 +38,7 @@ class Encoder(nn.Module):
     def lay_out(self, obs: Tensor) -> Tensor:
         if self.images:
             return obs
-        x = obs.flatten(1).float()
+        x = obs if obs.dim() == 2 and obs.dtype == torch.float32 else obs.flatten(1).float()
         if self.goal is None:
             return x
         away = x[:, self.goal.desired] - x[:, self.goal.achieved]

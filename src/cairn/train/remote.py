@@ -31,7 +31,9 @@ from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW, shares
 from cairn.vector.make import make_vector
 from cairn.vector.ray import connect
 
-CHUNK, LEAST = 256, 16  # steps of all environments in one chunk, roughly; but so many of each, or messages cost more
+# Steps of all environments in one chunk, roughly; but so many of each: a message costs as much as six steps of a small
+# task (`python -m bench.cluster scale`).
+CHUNK, LEAST = 256, 64
 
 
 @dataclass(frozen=True)
@@ -160,25 +162,29 @@ class Sampler:
             self.obs = envs.reset(order.seeds)
             if self.memory is not None:
                 self.memory.forget(np.ones(count, bool))
-        seen, after, episodes = [self.obs], [], []
+        seen, after, episodes = [self.obs], [self.obs[:0]], []
         rows: list[tuple[Array, ...]] = []
         open_ = np.ones(count, bool)
+        target = np.zeros((count, 0), np.float32)
         while len(rows) < order.rows if order.rows else open_.any():
             obs = torch.from_numpy(self.obs)
-            extra = {} if self.memory is None else {"memory": self.memory, "roam": order.roam}
-            action = agent.act(obs, explore=True, **extra).numpy()
+            if self.memory is not None:  # at random too its subgoals are chosen
+                action = agent.act(obs, explore=True, memory=self.memory, roam=order.roam).numpy()
+            elif not order.random:
+                action = agent.act(obs, explore=True).numpy()
             if order.random:
                 action = uniform(spec, count, self.generator)
-            target = np.zeros((count, 0), np.float32) if self.memory is None else self.memory.asked.numpy().copy()
+            if self.memory is not None:
+                target = self.memory.asked.numpy().copy()
             step = envs.step(action)
             if self.memory is not None:
                 self.memory.forget(ended(step))
             valid = step.valid & open_ if order.rows == 0 else step.valid
-            episodes += [(len(rows), episode) for episode in step.episodes if valid[episode.env]]
             rows.append((action, step.reward, step.terminated & valid, step.truncated & valid, valid, target))
-            over = rows[-1][2] | rows[-1][3]
-            after.append(step.next_obs[over])
-            open_ &= ~(step.terminated | step.truncated)
+            if (over := step.terminated | step.truncated).any():
+                episodes += [(len(rows) - 1, episode) for episode in step.episodes if valid[episode.env]]
+                after.append(step.next_obs[over & valid])
+                open_ &= ~over
             self.obs = step.obs
             seen.append(self.obs)
         action, reward, terminated, truncated, valid, target = (np.stack(c) for c in zip(*rows, strict=True))
@@ -247,7 +253,7 @@ class Company:
 
     def answer(self) -> Chunk:
         """What was asked for. A sampler that was lost gives rows that are no steps."""
-        parts = [self._part(i) for i in range(len(self.actors))]
+        parts = self._parts()
         rows = self.order.rows or max(len(part.reward) for part in parts)
         whole = joined(parts, rows)
         used = int(whole.valid.sum())
@@ -276,6 +282,17 @@ class Company:
             seeds = tuple(derive_many(self.seed, stop - start, "restart", self.restarts, start))
         self.new[index] = False
         return self.actors[index].play.remote(self.weights, replace(self.order, seeds=seeds))
+
+    def _parts(self) -> list[Chunk]:
+        """Of all samplers, in one go; where any fails, each by itself."""
+        try:
+            found = self.ray.get(self.pending, timeout=self.timeout or None)
+        except (self.ray.exceptions.GetTimeoutError, self.ray.exceptions.RayActorError):
+            found = []
+        if found and all(isinstance(part, Chunk) for part in found):
+            self.failures = [0] * len(found)
+            return list(found)
+        return [self._part(i) for i in range(len(self.actors))]
 
     def _part(self, index: int) -> Chunk:
         start, stop = self.spans[index]
