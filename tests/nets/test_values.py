@@ -5,6 +5,7 @@ import torch
 
 from cairn.core.types import Discrete, Spec
 from cairn.nets.cnn import ImpalaCNN, NatureCNN
+from cairn.nets.health import dead_units
 from cairn.nets.mlp import MLP
 from cairn.nets.values import ReturnHead, q_net
 
@@ -41,3 +42,19 @@ def test_streams_are_apart_and_advantages_count_from_their_mean():
     torch.testing.assert_close(net(obs).mean(1, keepdim=True), value)  # what is left of A has no mean
     advantage = net.advantage(features[:, 8:])
     torch.testing.assert_close(net(obs), value + advantage - advantage.mean(1, keepdim=True))
+
+
+@pytest.mark.parametrize("quantiles", [0, 7])
+@pytest.mark.parametrize("spec", [VECTOR, IMAGE])
+def test_layer_norm_keeps_units_alive_that_a_step_too_far_would_silence(spec, quantiles):
+    torch.manual_seed(0)
+    net = q_net(spec, 5, (64,), 3, quantiles=quantiles, layer_norm=True)
+    obs = torch.rand(64, 5) if spec is VECTOR else torch.randint(0, 256, (64, 2, 36, 36), dtype=torch.uint8)
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if "bias" in name:
+                parameter.fill_(-1e3)
+    assert dead_units((net, obs)) < 0.6
+    plain = q_net(spec, 5, (64,), 3, quantiles=quantiles)
+    plain.load_state_dict(net.state_dict())
+    assert dead_units((plain, obs)) == 1
