@@ -1,5 +1,6 @@
 """A history of observations and a floor under rewards: around an environment and around a vector they are the same."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_envpool_shows_them_too(history):
     pytest.importorskip("envpool")
     task = replace(POLE, history=history)
     found = played(make_vector(task, 4, backend="envpool"))
-    for (_, before), (seen, step) in zip(found, found[1:], strict=False):
+    for (_, before), (seen, step) in itertools.pairwise(found):
         assert seen.shape == (4, 4 * history)
         fresh = before.terminated | before.truncated | ~before.valid
         np.testing.assert_array_equal(seen[fresh, :-4], 0)
