@@ -23,6 +23,7 @@ from cairn.core.losses import policy_gradient
 from cairn.core.schedules import constant, mixing
 from cairn.core.types import Box, Discrete, Spec
 from cairn.nets.heads import Categorical, Gaussian
+from cairn.nets.state import pack, unpack
 
 FEW = Spec((3,), "float32", Discrete(4))
 REAL = Spec((3,), "float32", Box((2,), (-2.0, -2.0), (2.0, 2.0)))
@@ -130,6 +131,21 @@ def test_a_learner_can_begin_as_a_clone(learner, spec):
     agent.clone(OBS, wanted)
     apart = (agent.act(OBS, explore=False) - wanted).abs().float()
     assert apart.mean() < 0.1 and agent.net.log_std.tolist() == before
+
+
+def test_the_average_of_the_weights_is_what_is_scored_and_saved():
+    cfg = AggreVaTeDConfig(replace(SMALL, normalise_obs=True, lr=constant(1e-2)), average=0.25)
+    agent = AggreVaTeD(cfg, REAL)
+    q = torch.randn(64)
+    mean = agent.learner.opt.flat.data.clone()
+    for _ in range(3):
+        agent.update(OBS, agent.act(OBS, explore=True), q, torch.zeros(64))
+        mean = mean.lerp(agent.learner.opt.flat.data, 0.25)
+    torch.testing.assert_close(agent.mean_flat.data, mean)
+    assert not torch.equal(agent.act(OBS, explore=False), agent.learner.act(OBS, explore=False))
+    copied = AggreVaTeD(cfg, REAL, seed=1)
+    unpack(copied.policy_parts, pack(agent.policy_parts))
+    torch.testing.assert_close(copied.act(OBS, explore=False), agent.act(OBS, explore=False))
 
 
 @pytest.mark.parametrize("learner", [ReinforceConfig(normalise_obs=True), PPOConfig(normalise_obs=True)])

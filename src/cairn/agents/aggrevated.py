@@ -20,6 +20,7 @@ met, and moves √(2δ/xᵀFx) along x: δ is the KL divergence of one step.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -36,6 +37,7 @@ from cairn.core.losses import policy_gradient
 from cairn.core.schedules import Mixing, mixing
 from cairn.core.types import Discrete, Rollout, Spec
 from cairn.nets.heads import Categorical, Distribution, Gaussian
+from cairn.nets.optim import Flat, lerp_
 from cairn.nets.state import Parts
 
 LOG_STD = (-10.0, 1.0)
@@ -51,6 +53,9 @@ class AggreVaTeDConfig:
     clone: Natural = 0  # gradient steps at the outset towards the expert's own actions, on its first trajectories
     clone_lr: Positive = 1e-3  # of those, falling to zero
     clone_batch: Count = 256  # states of each
+    clone_judged: bool = True  # A* is learned from in the states that were cloned too
+    average: Unit = 0.0  # share of the weights that their running average takes at each update: it is the average that
+    # is scored and saved, in which the noise of single updates is gone; 0: none is kept
     noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is cloned
     max_kl: Positive = 0.01  # δ of a natural step
     damping: Positive = 0.1  # ε added to the Fisher information
@@ -100,6 +105,11 @@ class AggreVaTeD:
         self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
         self.policy_parts: Parts = learner.policy_parts
         self.training_parts: Parts = {**learner.training_parts, "counts": self.counts}
+        if cfg.average:
+            self.mean = copy.deepcopy(self.net)
+            self.mean_flat = Flat(self.mean)
+            self.policy_parts = {"net": self.mean}
+            self.training_parts |= {"learner": self.net}
         self._hold_log_std()
 
     @property
@@ -117,6 +127,8 @@ class AggreVaTeD:
         return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
 
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        if self.cfg.average and not explore:
+            return self.mean.act([obs], explore, self.generator)
         return self.learner.act(obs, explore=explore)
 
     def clone(self, obs: Tensor, action: Tensor) -> None:
@@ -130,6 +142,15 @@ class AggreVaTeD:
                 policy = replace(policy, log_std=policy.log_std.detach())
             opt.lr = self.cfg.clone_lr * (1 - i / self.cfg.clone)
             opt.step(-policy.log_prob(action[some]).mean())
+        self._average(1.0)
+
+    @torch.no_grad()
+    def _average(self, share: float) -> None:
+        """Statistics of observations stand still, and are the average's too."""
+        if self.cfg.average:
+            lerp_(self.mean_flat, self.learner.opt.flat, share)
+            for mean, own in zip(self.mean.buffers(), self.net.buffers(), strict=True):
+                mean.copy_(own)
 
     def signal(self, q: Tensor, v: Tensor) -> Tensor:
         """A* = Q* - V* [B]; with the mistake (Q* - min)/(max - min), which praises every action."""
@@ -150,7 +171,7 @@ class AggreVaTeD:
         for _ in range(self.cfg.updates if self.cfg.updates > 1 else 0):
             assert judge is not None  # as the constructor has seen
             some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
-            drawn, mode = self.act(obs[some], explore=True), self.act(obs[some], explore=False)
+            drawn, mode = (self.learner.act(obs[some], explore=explore) for explore in (True, False))
             if self.cfg.mirrored:
                 some, drawn, mode = some.repeat(2), torch.cat([drawn, 2 * mode - drawn]), mode.repeat(2, 1)
             beside = v[some] if self.cfg.against == "expert" else judge(obs[some], mode)
@@ -166,6 +187,7 @@ class AggreVaTeD:
         else:
             metrics = self.learner.update(one_step(obs, action, paid))
         self._hold_log_std()
+        self._average(self.cfg.average)
         if self.net.normalizer is not None:  # as `_first_sight` says
             for now, before in zip(self.net.normalizer.buffers(), seen, strict=True):
                 now.copy_(before)

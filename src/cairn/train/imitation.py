@@ -166,12 +166,13 @@ def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, 
             break
         played, asked = found
         shown = played.valid & played.by_expert
-        if cfg.clone and agent.counts[0] == 0 and shown.any():
+        cloned = cfg.clone > 0 and int(agent.counts[0]) == 0 and bool(shown.any())
+        if cloned:
             agent.clone(played.obs[shown], asked[shown])
         verdict = values.judge(played)
         known, run.step = verdict.known, run.step + verdict.steps
         agent.counts += torch.tensor([1, int(known.sum())])
-        if known.any():
+        if known.any() and (cfg.clone_judged or not cloned):
             judge = values.q if isinstance(values, Critics) else None
             run.log(agent.update(played.obs[known], played.drawn[known], verdict.q[known], verdict.v[known], judge))
         tell(agent, run)
