@@ -73,8 +73,9 @@ def cluster(nodes: int, cores: int = NODE_CORES) -> Any:
         made.shutdown()
 
 
-def speed(samplers: int, sleep: float, seconds: float, address: str) -> float:
-    """Steps a second that a learner receives which learns nothing: chunk after chunk, as off-policy training asks."""
+def speed(samplers: int, sleep: float, seconds: float, address: str) -> tuple[float, float]:
+    """Steps a second that a learner receives which learns nothing, chunk after chunk, as off-policy training asks; and
+    how many ms of a core it takes for one sampler's chunk: to put the weights, order, fetch and join."""
     from cairn.agents import DQNConfig, build
     from cairn.train.remote import Company, Order, rows_of
 
@@ -83,17 +84,17 @@ def speed(samplers: int, sleep: float, seconds: float, address: str) -> float:
     try:
         agent = build(cfg, company.spec, seed=0, device="cpu")
         rows = rows_of(samplers)
-        version, steps, begun = 0, 0, 0.0
+        version, steps, begun, worked = 0, 0, 0.0, 0.0
         company.ask(agent, version, Order(rows, seeds=tuple(range(samplers))))
         while version < WARM_UP or time.perf_counter() - begun < seconds:
             version += 1
             if version == WARM_UP:
-                steps, begun = 0, time.perf_counter()
+                steps, begun, worked = 0, time.perf_counter(), time.process_time()
             steps += int(company.answer().valid.sum())
             company.ask(agent, version, Order(rows))
-        taken = time.perf_counter() - begun
+        taken, worked = time.perf_counter() - begun, time.process_time() - worked
         company.answer()
-        return steps / taken
+        return steps / taken, 1e3 * worked / ((version - WARM_UP + 1) * samplers)
     finally:
         company.close()
 
@@ -102,10 +103,12 @@ def scale(counts: Sequence[int], sleep: float, seconds: float, nodes: int) -> di
     with cluster(nodes) as made:
         rows: list[dict[str, float]] = []
         for samplers in counts:
-            found = speed(samplers, sleep, seconds, made.address)
+            found, learner = speed(samplers, sleep, seconds, made.address)
             one = rows[0]["speed"] / rows[0]["samplers"] if rows else found / samplers
-            rows.append({"samplers": samplers, "speed": found, "efficiency": found / samplers / one})
-            print(f"{samplers:>4} samplers {found:>9,.0f} steps/s, efficiency {rows[-1]['efficiency']:.2f}", flush=True)
+            share = found / samplers / one
+            rows.append({"samplers": samplers, "speed": found, "efficiency": share, "learner_ms": learner})
+            told = f"{found:>9,.0f} steps/s, efficiency {share:.2f}, {learner:.2f} ms of the learner's core a chunk"
+            print(f"{samplers:>4} samplers {told}", flush=True)
     return {"name": "cluster-scale", "settings": {"sleep": sleep, "nodes": nodes, "seconds": seconds}, "rows": rows}
 
 

@@ -1,12 +1,16 @@
-"""Bring the documents up to the recorded results: `python docs/refresh.py [--picture RUN]`.
+"""Bring the documents up to the recorded results: `python docs/refresh.py [--picture RUN] [--curves RUNS] [--frames]`.
 
 The table between the marks in both READMEs is made from results/*.json; the picture from a run folder and its policy.
+`--curves RUNS` takes the evaluations of every run under a folder that a recorded result came from into
+results/curves.json; `--frames [NAME...]` draws an episode of each policy of the zoo into docs/img/frames.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from cairn.report.table import read_results, recipe_rows
@@ -109,8 +113,73 @@ def picture(run: Path, out: Path) -> None:
     figure.savefig(out, dpi=110)
 
 
+def refresh_curves(runs: Path) -> None:
+    """The curve of each recorded result whose run lies under `runs`: {recipe: {seed: [[step, seconds, value], ...]}}.
+
+    A run is that of a result if its best policy is of the same recipe, seed, step and second. Others found before stay.
+    """
+    from cairn.train.curves import evaluations, finite
+
+    path = ROOT / "results" / "curves.json"
+    curves = json.loads(path.read_text()) if path.exists() else {}
+    for metrics in sorted(runs.rglob("metrics.csv")):
+        run = metrics.parent
+        try:
+            about = json.loads((run / "best" / "policy.json").read_text())["about"]
+        except (OSError, ValueError, KeyError):
+            continue
+        for record in read_results(ROOT / "results", str(about.get("recipe"))):
+            told = record["seed"], record["train_steps"], record.get("train_seconds")
+            if told == (about.get("seed"), about.get("step"), about.get("seconds")) and told[2] is not None:
+                points = finite(evaluations(run, record["metric"]))
+                curves.setdefault(record["recipe"], {})[str(record["seed"])] = [list(p) for p in points]
+    lines = [f"{json.dumps(name)}: {json.dumps(curves[name], sort_keys=True)}" for name in sorted(curves)]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def frames(names: list[str]) -> None:
+    """Six moments of one episode of each policy of the zoo, in a strip: docs/img/frames/NAME.jpg."""
+    from cairn.report.video import _mark, prepare_headless
+
+    prepare_headless()
+    import imageio.v3 as imageio
+    import numpy as np
+    from PIL import Image
+
+    from cairn.report.play import play
+    from cairn.train.checkpoint import load_policy
+    from cairn.train.evaluate import as_policy
+
+    folder = ROOT / "docs" / "img" / "frames"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or sorted(p.name for p in (ROOT / "zoo").iterdir()):
+        saved = load_policy(ROOT / "zoo" / name)
+        env = replace(saved.task, render_mode="rgb_array")()
+        policy = as_policy(saved.agent)
+        length = play(policy, env, seed=1000, watch=lambda row, point: None).length
+        wanted = set(np.linspace(0, length, 6).astype(int).tolist())
+        pictures: list[Image.Image] = []
+        seen = itertools.count()
+
+        def watch(row: object, point: object) -> None:
+            if next(seen) in wanted:  # noqa: B023
+                if point is not None:
+                    _mark(env, point)  # noqa: B023
+                picture = Image.fromarray(np.asarray(env.render()))  # noqa: B023
+                pictures.append(picture.resize((round(180 * picture.width / picture.height), 180)))  # noqa: B023
+
+        play(policy, env, seed=1000, watch=watch)
+        env.close()
+        imageio.imwrite(folder / f"{name}.jpg", np.concatenate([np.asarray(p) for p in pictures], 1), quality=80)
+        print(f"{name}: {len(pictures)} of {length} steps")
+
+
 if __name__ == "__main__":
     refresh_tables()
     refresh_speed()
     if "--picture" in sys.argv:
         picture(Path(sys.argv[sys.argv.index("--picture") + 1]), ROOT / "docs" / "img" / "bipedal.png")
+    if "--curves" in sys.argv:
+        refresh_curves(Path(sys.argv[sys.argv.index("--curves") + 1]))
+    if "--frames" in sys.argv:
+        frames(sys.argv[sys.argv.index("--frames") + 1 :])
