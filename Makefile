@@ -2,11 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev,browser
+EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev,browser,docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test fmt lint type unit bench clean
+.PHONY: demo test fmt lint type unit docs bench clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -37,6 +37,12 @@ unit: $(VENV)/.ready
 fmt: $(VENV)/.ready
 	$(BIN)/ruff format src tests bench
 	$(BIN)/ruff check --fix src tests bench
+
+# The guide, in English and Chinese, without any request to the network. Its packages (pure Python, some 25 MB to fetch) are part of
+# EXTRAS, though only this target and tests/test_docs.py use them: so CI proves at every commit that each page builds.
+docs: $(VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html, build/site/zh/index.html"
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' --no-build-isolation

@@ -1,0 +1,99 @@
+"""The guide builds without a warning, in both languages, and asks nothing of the network."""
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs")
+ROOT = Path(__file__).parent.parent
+LOADS = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "video": "src",
+    "audio": "src",
+    "source": "src",
+    "object": "data",
+}
+NOT_LOADED = {"canonical", "alternate", "next", "prev", "license"}  # of <link>: told, not fetched
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built once. A proxy where nobody listens stands for the network: who asks for it fails."""
+    out = tmp_path_factory.mktemp("site")
+    nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)],
+        cwd=ROOT,
+        env={**os.environ, **nowhere, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "WARNING" not in said and "ERROR" not in said, said
+    return out
+
+
+class Requests(HTMLParser):
+    """What a browser would fetch for a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.style = [], False
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.style = tag == "style"
+        if tag in LOADS:
+            self.found += [
+                given.get(LOADS[tag]),
+                *(part.split()[0] for part in (given.get("srcset") or "").split(",") if part),
+            ]
+        elif tag == "link" and not NOT_LOADED & set((given.get("rel") or "").split()):
+            self.found.append(given.get("href"))
+        self.found += re.findall(r"url\(([^)]*)\)", given.get("style") or "")
+
+    def handle_data(self, data):
+        if self.style:
+            self.found += re.findall(r"url\(([^)]*)\)|@import\s+([^;]*)", data)
+
+
+def outside(address):
+    return address is not None and re.match(r"""["']?\s*(https?:)?//""", "".join(address)) is not None
+
+
+def test_both_languages_have_every_page(site):
+    english = {
+        p.relative_to(site) for p in site.rglob("*.html") if p.relative_to(site).parts[0] not in ("zh", "404.html")
+    }
+    chinese = {p.relative_to(site / "zh") for p in (site / "zh").rglob("*.html")}
+    assert english - chinese == set() and len(english) > 5
+    assert (
+        'lang="zh"' in (site / "zh" / "index.html").read_text()
+        and "强化学习" in (site / "zh" / "index.html").read_text()
+    )
+
+
+def test_no_page_loads_anything_from_outside(site):
+    for page in site.rglob("*.html"):
+        reader = Requests()
+        reader.feed(page.read_text())
+        assert not [a for a in reader.found if outside(a)], page
+    for sheet in site.rglob("*.css"):
+        found = re.findall(r"url\(([^)]*)\)|@import\s+([^;]*)", sheet.read_text())
+        assert not [a for a in found if outside(a)], sheet
+
+
+def test_marks_and_equations_were_put_into_words(site):
+    """Nothing is left of what docs/hooks.py replaces: no mark, no TeX."""
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert not re.search(r"<!-- (code|recipe|figures|book)\b", text), page
+        assert 'class="arithmatex"' not in text, page
