@@ -1,6 +1,7 @@
 """What the documents claim is what was recorded, and every recipe has a result or a reason."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -61,3 +62,24 @@ def test_rows_of_results(tmp_path):
     (row,) = result_rows(tmp_path)
     assert row["iqm"] == 500 and row["worst"] == 480 and row["low"] < 500 and row["met"] == "yes"
     assert row["steps"] == 1500 and row["settings"] == "unrecorded"
+
+
+def recorded(found: object) -> set[tuple[float, float]]:
+    """Every (mean, deviation) that a file of results holds."""
+    if isinstance(found, dict):
+        here = {(found["mean"], found["std"])} if {"mean", "std"} <= set(found) else set()
+        return here.union(*map(recorded, found.values()))
+    return set().union(*map(recorded, found)) if isinstance(found, list) else set()
+
+
+def test_a_figure_with_its_deviation_is_one_that_was_recorded():
+    """What documents quote as `mean ± deviation` is in a file of results, to the digits quoted."""
+    held = set().union(*(recorded(json.loads(path.read_text())) for path in (ROOT / "results").rglob("*.json")))
+    unheld = []
+    for path in [ROOT / "README.md", ROOT / "README.zh-CN.md", *(ROOT / "docs").rglob("*.md")]:
+        for quoted in re.finditer(r"(-?[\d,]+(?:\.\d+)?) ± ([\d,]+(?:\.\d+)?)", path.read_text()):
+            mean, std = (float(number.replace(",", "")) for number in quoted.groups())
+            digits = len(quoted.group(1).partition(".")[2])
+            if not any((round(m, digits), round(s, digits)) == (mean, std) for m, s in held):
+                unheld.append(f"{path.name}: {quoted.group()}")
+    assert not unheld, f"no file in results/ holds {unheld}"
