@@ -57,7 +57,8 @@ RECIPES = {
         agent=DQNConfig(
             quantiles=50,
             n_step=3,
-            lr=constant(1e-4),
+            layer_norm=True,  # without it two units in three of the dense layer die
+            lr=linear(2e-4, 1e-5),
             adam_eps=0.01 / 32,  # as Dabney et al. 2018
             batch_size=128,
             capacity=400_000,
@@ -66,6 +67,7 @@ RECIPES = {
             epsilon=linear(1.0, 0.01, 0.1),
             target_every=500,  # eight thousand steps
         ),
+        steps=8_000_000,
         envs=64,
         target=350,
         checkpoint_every=100_000,
