@@ -207,7 +207,7 @@ def book(locale: str) -> str:
 
     where = {}
     for page in sorted((ROOT / "docs" / "experiments").glob("*.md")):
-        for name in re.findall(r"<!-- recipe: (\S+) -->", page.read_text()):
+        for name in re.findall(r"<!-- (?:recipe|figures): (\S+) -->", page.read_text()):
             where[name] = f"experiments/{page.name}"
     heads = WORDS[locale]["heads"]
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
