@@ -97,3 +97,4 @@ def test_marks_and_equations_were_put_into_words(site):
         text = page.read_text()
         assert not re.search(r"<!-- (code|recipe|figures|book)\b", text), page
         assert 'class="arithmatex"' not in text, page
+        assert not re.search(r"<m[a-z]+[^>]*>[^<]*\\[A-Za-z]", text), page
