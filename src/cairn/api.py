@@ -139,6 +139,7 @@ class Model:
             time_feature=self.task.time_feature,
             history=self.task.history,
             reward_floor=self.task.reward_floor,
+            resets=self.task.resets,
             agent=self.config,
             steps=steps,
             envs=self.envs,

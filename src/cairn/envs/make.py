@@ -19,7 +19,7 @@ from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.game import FRAMES, Game
 from cairn.envs.broken import known_fault
-from cairn.envs.wrappers import History, RewardFloor, TimeFeature
+from cairn.envs.wrappers import History, Resets, RewardFloor, TimeFeature
 
 # Families that register themselves when their package is imported: prefix of the id, package, extra that brings it.
 _PLUGINS = (
@@ -85,6 +85,7 @@ class Task:
     time_feature: bool = False  # see `TimeFeature`
     history: int = 1  # see `History`
     reward_floor: float | None = None  # see `RewardFloor`; not where it is scored
+    resets: int = 1  # see `Resets`; not where it is scored
     scoring: bool = False  # whole Atari games and their true score
 
     def for_scoring(self) -> Task:
@@ -94,7 +95,7 @@ class Task:
     @property
     def plain(self) -> Task:
         """The task with none of our wrappers around it."""
-        return replace(self, time_feature=False, history=1, reward_floor=None)
+        return replace(self, time_feature=False, history=1, reward_floor=None, resets=1)
 
     @property
     def game(self) -> Game | None:
@@ -150,6 +151,8 @@ class Task:
             raise CairnError(f"environment {self.id} could not be made: {type(error).__name__}: {error}") from error
 
     def _wrapped(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        if self.resets > 1 and not self.scoring:
+            env = Resets(env, self.resets)
         if self.time_feature:
             env = TimeFeature(env)
         if self.history > 1:

@@ -96,3 +96,23 @@ class RewardFloor(gym.Wrapper[Any, Any, Any, Any]):
         obs, reward, terminated, truncated, info = self.env.step(action)
         told = max(float(reward), self.floor)
         return obs, told, terminated, truncated, {"cairn/score": reward, **info}
+
+
+class Resets(gym.Wrapper[Any, Any, Any, Any]):
+    """Resets the task up to `most` times, drawn anew, before an episode begins.
+
+    Some simulators remember: Box2D solves contacts in an order that depends on what was created and destroyed before,
+    so that one seed gives BipedalWalker one course in a new environment and another in one that was reset twice. A gait
+    that was learned in one of them can fall in the other. So learners are shown all of them.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], most: int) -> None:
+        super().__init__(env)
+        self.most, self.dice = most, np.random.default_rng(0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.dice = np.random.default_rng(seed)
+        for _ in range(self.dice.integers(self.most)):
+            self.env.reset(seed=seed, options=options)
+        return self.env.reset(seed=seed, options=options)

@@ -32,6 +32,7 @@ class Recipe:
     time_feature: bool = False  # show the share of the time limit that is left
     history: Count = 1  # observations shown at once, the newest last
     reward_floor: float | None = None  # learners are told of no reward below it; scores are
+    resets: Count = 1  # times, at most, that a task is reset before a training episode: for simulators that remember
     env_args: dict[str, Any] = field(default_factory=dict)
     eval_args: dict[str, Any] = field(default_factory=dict)  # what else the task is given when a policy is judged
     eval_every: Count = 10_000  # steps
@@ -62,4 +63,5 @@ class Recipe:
             time_feature=self.time_feature,
             history=self.history,
             reward_floor=self.reward_floor,
+            resets=self.resets,
         )

@@ -121,8 +121,8 @@ def unlike(task: EnvMaker) -> str | None:
     name = getattr(task, "id", "")
     if getattr(task, "game", None) is not None:
         return "Atari games are played by --vector atari."
-    if getattr(task, "args", None) or getattr(task, "time_feature", False):
-        return f"EnvPool's {name} takes no arguments of Gymnasium's; use --vector sync or async."
+    if getattr(task, "args", None) or getattr(task, "time_feature", False) or getattr(task, "resets", 1) > 1:
+        return f"EnvPool's {name} takes no arguments of Gymnasium's, and neither time_feature nor resets; use --vector sync or async."
     fault = why_not(name)
     if fault is not None:
         return fault
