@@ -122,7 +122,8 @@ def unlike(task: EnvMaker) -> str | None:
     if getattr(task, "game", None) is not None:
         return "Atari games are played by --vector atari."
     if getattr(task, "args", None) or getattr(task, "time_feature", False) or getattr(task, "resets", 1) > 1:
-        return f"EnvPool's {name} takes no arguments of Gymnasium's, and neither time_feature nor resets; use --vector sync or async."
+        told = "takes no arguments of Gymnasium's, and neither time_feature nor resets"
+        return f"EnvPool's {name} {told}; use --vector sync or async."
     fault = why_not(name)
     if fault is not None:
         return fault
