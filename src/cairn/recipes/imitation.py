@@ -39,7 +39,14 @@ _REINFORCE = ReinforceConfig(
     normalise_obs=True,
 )
 _JUDGED = AggreVaTeDConfig(  # a clone first, then what the expert's critics say, never far from what it would do
-    clone=25_000, noise=0.2, cut=800, against="own", mirrored=True, near=5.0, alpha_decay=0.0
+    clone=40_000,
+    clone_judged=False,
+    noise=0.2,
+    cut=800,
+    against="own",
+    mirrored=True,
+    near=5.0,
+    alpha_decay=0.0,
 )
 _WEAK = Recipe(env="CartPole-v1", agent=DQNConfig(), steps=100_000, hold=1, eval_every=500, eval_episodes=20)
 _SMALL = AggreVaTeDConfig(
@@ -65,9 +72,10 @@ RECIPES = {
     ),
     "bipedal-aggrevated-reinforce": replace(
         _WALKER,
-        agent=replace(_JUDGED, learner=replace(_REINFORCE, log_std=-3.0), updates=600),
+        agent=replace(_JUDGED, learner=replace(_REINFORCE, log_std=-3.0), updates=600, average=0.005),
         steps=75_000,
-        envs=90,
+        envs=150,
+        resets=4,
         eval_every=15_000,
         target=324,
         about="A* = Q* - V* of the expert's critics; actions drawn afresh for every gradient step; log σ kept below 1",
@@ -89,9 +97,11 @@ RECIPES = {
             ),
             updates=20,
             batch_size=2048,
+            average=0.1,
         ),
         steps=150_000,
-        envs=90,
+        envs=220,
+        resets=4,
         eval_every=40_000,
         target=324,
         about="the same under the clipped surrogate: ratios against the learner that drew the action",

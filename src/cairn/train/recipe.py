@@ -51,8 +51,8 @@ class Recipe:
 
     @property
     def judged_task(self) -> Task:
-        """The task a policy is scored on, filmed at and saved with."""
-        return replace(self.task, args={**self.env_args, **self.eval_args})
+        """The task a policy is scored on, filmed at and saved with; nothing that is there for learners alone."""
+        return replace(self.task, args={**self.env_args, **self.eval_args}, reward_floor=None, resets=1)
 
     @property
     def task(self) -> Task:
