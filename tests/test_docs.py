@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mkdocs")
+from cairn.cli import COMMANDS
+from cairn.recipes import RECIPES
+
 ROOT = Path(__file__).parent.parent
 LOADS = {
     "script": "src",
@@ -26,6 +28,7 @@ NOT_LOADED = {"canonical", "alternate", "next", "prev", "license"}  # of <link>:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The site, built once. A proxy where nobody listens stands for the network: who asks for it fails."""
+    pytest.importorskip("mkdocs")
     out = tmp_path_factory.mktemp("site")
     nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
     done = subprocess.run(
@@ -98,3 +101,27 @@ def test_marks_and_equations_were_put_into_words(site):
         assert not re.search(r"<!-- (code|recipe|figures|book)\b", text), page
         assert 'class="arithmatex"' not in text, page
         assert not re.search(r"<m[a-z]+[^>]*>[^<]*\\[A-Za-z]", text), page
+
+
+def test_commands_that_are_shown_exist():
+    """The command, the recipe it names and the entry of the zoo; FILE, NAME and the like stand for anything."""
+    unknown = []
+    for page in [ROOT / "README.md", ROOT / "README.zh-CN.md", *(ROOT / "docs").rglob("*.md")]:
+        for line in re.findall(r"^cairn [a-z].*$|`cairn [a-z][^`]*`", page.read_text(), re.M):
+            words = line.strip("`").split()
+            named = words[2] if words[1] in ("train", "sweep", "tune") and len(words) > 2 else "NAME"
+            free = named.isupper() or named.startswith(("-", "#")) or named.endswith(".json")
+            entries = re.findall(r"zoo/([a-z][\w-]*)", line)
+            if words[1] not in COMMANDS or not (free or named in RECIPES):
+                unknown.append(f"{page.name}: {line}")
+            unknown += [f"{page.name}: {line}" for entry in entries if not (ROOT / "zoo" / entry).exists()]
+    assert not unknown
+
+
+def test_what_a_page_loads_is_seen():
+    reader = Requests()
+    reader.feed('<img src="a.png"><script src="https://b/c.js"></script><link rel="stylesheet" href="//d/e.css">')
+    reader.feed(
+        '<a href="https://f">g</a><link rel="alternate" href="https://h"><style>p{background:url(http://i)}</style>'
+    )
+    assert [bool(outside(a)) for a in reader.found] == [False, True, True, True]
