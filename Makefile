@@ -6,7 +6,7 @@ EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev,browse
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
 
-.PHONY: demo test fmt lint type unit docs bench clean
+.PHONY: demo test fmt lint type unit docs bench release clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -47,6 +47,10 @@ docs: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' --no-build-isolation
 	$(BIN)/python -m bench.run
+
+# a wheel in dist/, tried in an environment of its own with every extra
+release:
+	PYTHON=$(PYTHON) .ci/release
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
