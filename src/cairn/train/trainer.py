@@ -230,7 +230,8 @@ def _replay(
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
     intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some rows of these are no steps
-    slack = 0 if folder is None else intervals * (recipe.checkpoint_every // recipe.envs + 1)
+    between = min(recipe.checkpoint_every, recipe.steps)  # checkpoints: what was stored since the last must be there
+    slack = 0 if folder is None else intervals * (between // recipe.envs + 1)
 
     generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
     if isinstance(cfg, Imitator):
