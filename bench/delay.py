@@ -3,9 +3,9 @@
     python -m bench.delay [--seeds 3] [--jobs 2]
 
 A ball falls on one of twenty places and is caught where the paddle is sent. Only that action counts; then the ball
-flies for `delay` frames, in which actions do nothing, and pays at their end if it was caught. The reward stands beside an
-action that had no part in it. In flight one sees where the ball goes (as on a screen), or not: then no state tells what
-will be paid, and only returns that reach back to the catch do. Each entry is the number of frames until an
+flies for `delay` frames, in which actions do nothing, and pays at their end if it was caught. The reward stands beside
+an action that had no part in it. In flight one sees where the ball goes (as on a screen), or not: then no state tells
+what will be paid, and only returns that reach back to the catch do. Each entry is the number of frames until an
 evaluation has caught 95 of 100 balls, the median over seeds; results/studies/delay.json holds all of them.
 """
 
