@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cairn.core.errors import CairnError
+from cairn.core.seeding import derive
 from cairn.search.space import SPREAD, scaled, varied
 from cairn.search.sweep import CAIRN
 from cairn.train.curves import Point, evaluations
@@ -42,9 +43,10 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
         storage=f"sqlite:///{out / 'trials.db'}",
         load_if_exists=True,
         direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=jobs > 1),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2),
     )
+    fresh = derive(seed, "trials", len(study.trials))  # a search that goes on does not draw what it drew before
+    study.sampler = optuna.samplers.TPESampler(seed=fresh % 2**32, constant_liar=jobs > 1)
     _take_up(study, chosen)
 
     def objective(trial: Any) -> float:
