@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from cairn.core.errors import CairnError
 from cairn.envs.make import Task
 from cairn.envs.wrappers import Resets
 
@@ -37,6 +38,13 @@ def test_a_task_is_reset_once_to_so_many_times_and_the_seed_says_how_often():
 def test_scores_are_of_the_task_as_it_is():
     task = Task("CartPole-v1", resets=4)
     assert isinstance(task(), Resets) and not isinstance(task.for_scoring()(), Resets)
+
+
+@pytest.mark.parametrize("asked", [{"history": 2}, {"reward_floor": -1.0}, {"resets": 2}, {"time_feature": True}])
+def test_atari_games_refuse_what_they_would_not_heed(asked):
+    pytest.importorskip("ale_py")
+    with pytest.raises(CairnError, match="Atari games stack frames"):
+        Task("ALE/Pong-v5", **asked)()
 
 
 def test_box2d_remembers_and_that_is_why():

@@ -105,6 +105,8 @@ class Task:
         self._import_family()
         if self.id not in gym.registry:
             raise self._explain(gym.error.UnregisteredEnv())
+        if replace(self.plain, scoring=self.scoring) != self:
+            raise CairnError("Atari games stack frames and clip rewards by env_args; leave history and its like off.")
         try:
             game = Game(gym.spec(self.id).kwargs["game"], learning=not self.scoring, **self.args)
         except TypeError as error:

@@ -288,7 +288,7 @@ class Company:
         try:
             found = self.ray.get(self.pending, timeout=self.timeout or None)
         except (self.ray.exceptions.GetTimeoutError, self.ray.exceptions.RayActorError):
-            found = []
+            found = []  # one that hangs is waited for once more: it may have been slow, not lost
         if found and all(isinstance(part, Chunk) for part in found):
             self.failures = [0] * len(found)
             return list(found)
