@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.core.types import Step
-from cairn.train.loops import collect
+from cairn.core.types import Step, Transition
+from cairn.train.loops import TOGETHER, collect, learn
 
 
 class Script:
@@ -66,3 +66,20 @@ def test_an_interrupted_rollout_is_dropped():
     envs = Script(2, 0)
     run = SimpleNamespace(interrupted="SIGINT", device="cpu")
     assert collect(Dice(4), envs, envs.look(), run)[0] is None
+
+
+def test_updates_are_as_many_as_the_steps_allow_each_with_a_batch_of_its_own():
+    seen, numbers = [], iter(range(10**6))
+
+    def sample(size):
+        z = torch.tensor([next(numbers) for _ in range(size)])
+        return Transition(z, z, z, z, z)
+
+    cfg = SimpleNamespace(batch_size=4, learning_starts=10, updates_per_step=0.5)
+    agent = SimpleNamespace(cfg=cfg, update=lambda batch: seen.append(batch.obs.tolist()) or {})
+    run = SimpleNamespace(step=10 + 4 * TOGETHER + 7, updates=0, device="cpu", log=lambda metrics: None)
+    learn(agent, SimpleNamespace(sample=sample), run)
+    assert run.updates == len(seen) == 2 * TOGETHER + 3
+    assert all(len(batch) == 4 for batch in seen) and len({n for batch in seen for n in batch}) == 4 * len(seen)
+    learn(agent, SimpleNamespace(sample=sample), run)
+    assert run.updates == len(seen)

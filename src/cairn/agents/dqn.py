@@ -81,18 +81,22 @@ class DQN:
         self.allowed: Callable[[Tensor], Tensor] | None = None  # obs -> [N, actions] bool; None: all of them
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros((), dtype=torch.int64)
-        self.learn = graphed(self._learn, self.generator)
+        self.learn, self.toss = graphed(self._learn, self.generator), graphed(self._toss, self.generator)
         self.policy_parts: Parts = {"encoder": self.encoder, "q": self.q, "target": self.target}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
-        greedy = self._best(self.q(self.encoder(obs)), obs)
         if not explore:
-            return greedy
+            return self._best(self.q(self.encoder(obs)), obs)
+        return self.toss([obs, torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)])
+
+    def _toss(self, seen: list[Tensor]) -> Tensor:
+        """What is best for obs [N, ...], or with a share ε any action: `seen` is both."""
+        obs, epsilon = seen
         coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
-        return torch.where(coin < self.cfg.epsilon(self.progress), self.dice(obs), greedy)
+        return torch.where(coin < epsilon, self.dice(obs), self._best(self.q(self.encoder(obs)), obs))
 
     def dice(self, obs: Tensor) -> Tensor:
         """Actions [N], each that is allowed equally likely."""

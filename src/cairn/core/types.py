@@ -152,6 +152,12 @@ class Transition:
     def to(self, device: str) -> Self:
         return _moved(self, device)
 
+    def dealt(self, count: int) -> list[Self]:
+        """As `count` batches, dealt like cards: each has its share of whatever lies at the front."""
+        if count == 1:
+            return [self]
+        return [type(self)(**{k: v[i::count] for k, v in self.__dict__.items()}) for i in range(count)]
+
 
 @dataclass(frozen=True)
 class Weighed(Transition):

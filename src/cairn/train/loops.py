@@ -13,6 +13,8 @@ from cairn.replay.prioritised import Prioritised
 from cairn.train.run import Run
 from cairn.vector.base import Vector
 
+TOGETHER = 8  # batches drawn at once, at most
+
 
 def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
     """Collect a rollout, learn from it, forget it."""
@@ -84,13 +86,15 @@ def off_policy(agent: OffPolicy, envs: Vector, replay: Replay, run: Run) -> None
 
 
 def learn(agent: OffPolicy, replay: Replay, run: Run) -> None:
-    """As many updates as the steps taken allow."""
+    """As many updates as the steps taken allow. Their batches are drawn together: nothing is stored in between."""
     cfg = agent.cfg
-    while run.updates < int((run.step - cfg.learning_starts) * cfg.updates_per_step):
-        batch = replay.sample(cfg.batch_size).to(run.device)
-        run.updates += 1
-        metrics = agent.update(batch)
-        run.log(metrics)
+    due = int((run.step - cfg.learning_starts) * cfg.updates_per_step)
+    while run.updates < due:
+        count = 1 if isinstance(replay, Prioritised) else min(due - run.updates, TOGETHER)
+        for batch in replay.sample(count * cfg.batch_size).to(run.device).dealt(count):
+            run.updates += 1
+            metrics = agent.update(batch)
+            run.log(metrics)
         if isinstance(replay, Prioritised):
             replay.weigh(metrics["train/td_error"])  # type: ignore[arg-type]
 
