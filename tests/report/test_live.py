@@ -80,7 +80,9 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_ctrl_c_ends_it_with_one_sentence(tmp_path):
     write_run(tmp_path / "run", [1, 2])
     command = [sys.executable, "-m", "cairn", "report", str(tmp_path / "run"), "--live", "--port", "0"]
-    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 - a shell's background jobs ignore it
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, preexec_fn=heard, **pipes)
     first = process.stdout.readline()
     assert first.startswith("http://127.0.0.1:") and "Ctrl-C ends it" in first
     os.kill(process.pid, signal.SIGINT)
