@@ -13,6 +13,7 @@ from cairn.cli import main
 from cairn.train.trainer import _found
 
 HIRO = ["train", "--env", "Pendulum-v1", "--agent", "hiro"]
+ZOO = Path(__file__).parents[1] / "zoo"
 CARTPOLE = ["train", "--env", "CartPole-v1", "--agent"]
 QUICK = ["--steps", "600", "--eval-every", "300", "--eval-episodes", "2", "--checkpoint-every", "300"]
 
@@ -79,6 +80,14 @@ def home(tmp_path, monkeypatch):
         ),
         ([*CARTPOLE, "aggrevated", "--agent.learner.gama", "1"], "Did you mean --agent.learner.gamma?"),
         ([*CARTPOLE, "aggrevated", "--agent.mixing", "never"], "--agent.mixing"),
+        (["train", "cartpole-ppo", "--start", "nowhere"], "there is no nowhere to start from"),
+        (["train", "cartpole-ppo", "--start", f"{ZOO}/cartpole-dqn"], "holds a dqn; a ppo cannot start from it"),
+        (["train", "cartpole-ppo", "--start", f"{ZOO}/bipedal-ppo"], "saw and did other things"),
+        (
+            ["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.layer-norm"],
+            "start from it with the same",
+        ),
+        (["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.hidden", "8"], "cannot be started from"),
         (["train", "cartpole-ppo", "--expert", "zoo/cartpole-dqn"], "for those who imitate"),
         (["demos", "nowhere", "--out", "d.npz"], "there is no nowhere"),
         (["demos", "nowhere", "--out", "d.txt"], "let it end in .npz"),

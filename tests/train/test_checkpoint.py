@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import pickle
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +14,14 @@ import torch
 
 from cairn import SAC, CairnError
 from cairn.agents import SACConfig, build
+from cairn.core.schedules import constant
 from cairn.core.types import Box, Spec
 from cairn.envs.make import Task
+from cairn.nets.state import pack
+from cairn.recipes import find
 from cairn.train import checkpoint
 from cairn.train.checkpoint import about_policy, load_policy, save_policy
+from cairn.train.trainer import train
 
 SPEC = Spec((3,), "float32", Box((1,), (-2.0,), (2.0,)))
 
@@ -137,6 +143,20 @@ def test_missing_tensor_and_wrong_shape_are_named(saved):
     rewrite(saved, agent={**agent, "hidden": [16]})
     with pytest.raises(CairnError, match="tensor actor.layers.0.weight has shape"):
         load_policy(saved)
+
+
+def test_training_starts_from_a_saved_policy_and_a_resumed_run_from_its_own(tmp_path):
+    steps = {"steps": 2500, "eval_every": 10**6, "checkpoint_every": 2500}
+    slow = replace(find("cartpole-ppo"), agent=replace(find("cartpole-ppo").agent, lr=constant(1e-12)), **steps)
+    first = train(replace(find("cartpole-ppo"), **steps), tmp_path / "first")
+    again = replace(slow, start=str(tmp_path / "first"))
+    second = train(again, tmp_path / "second")
+    weights = [pack(outcome.agent.policy_parts) for outcome in (first, second, train(slow))]
+    name = next(k for k in weights[0] if k.endswith("weight"))
+    torch.testing.assert_close(weights[0][name], weights[1][name])
+    assert not torch.allclose(weights[0][name], weights[2][name])
+    shutil.rmtree(tmp_path / "first")  # a run that goes on needs it no more
+    train(replace(again, steps=3500), tmp_path / "second", resume=True)
 
 
 def test_the_familiar_face(tmp_path):

@@ -31,6 +31,8 @@ from cairn.train.plain import from_plain, to_plain
 
 FORMAT = 1
 KEEP = 2
+# settings under which the same weights would mean something else
+MEANING = ("activation", "normalise", "normalise_obs", "relative_goals", "layer_norm", "dueling", "cnn")
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,23 @@ def export(path: Path, out: Path, *, half: bool = False) -> None:
 def about_policy(path: Path) -> dict[str, Any]:
     """What was noted about a saved policy, without loading it; CairnError where the note was altered."""
     return dict(_read_json(find_policy(path) / "policy.json").get("about", {}))
+
+
+def load_start(path: Path, agent: Agent) -> None:
+    """Fill an agent that is about to train from a saved policy of its kind."""
+    saved: Any = load_policy(path).agent
+    if type(saved) is not type(agent):
+        raise CairnError(f"{path} holds a {_name(saved)}; a {_name(agent)} cannot start from it.")
+    if saved.spec != agent.spec:
+        raise CairnError(f"{path} saw and did other things than this run will: {saved.spec} against {agent.spec}.")
+    for name in MEANING:
+        theirs, mine = getattr(saved.cfg, name, None), getattr(agent.cfg, name, None)
+        if theirs != mine:
+            raise CairnError(f"{path} was trained with agent.{name} {theirs}; start from it with the same, not {mine}.")
+    try:
+        unpack(agent.policy_parts, pack(saved.policy_parts))
+    except CairnError as error:
+        raise CairnError(f"{path} cannot be started from: {error}") from error
 
 
 def load_level(path: Path, agent: Agent, level: str) -> None:

@@ -42,6 +42,7 @@ class Recipe:
     log_every: Count = 1_000  # steps
     expert: str = ""  # who imitators learn from: a policy's folder, a zoo entry or a recipe that was run
     demos: str = ""  # its recorded episodes: a file of `cairn demos`, or a folder of Minari's
+    start: str = ""  # a saved policy that training starts from: a folder, a zoo entry or a recipe that was run
     levels: dict[str, str] = field(default_factory=dict)  # hiro: {"low": FOLDER}, a saved policy a level starts from
     seed: Natural = 0
     device: str = "cpu"  # auto: a GPU, where there is one

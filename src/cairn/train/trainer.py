@@ -27,7 +27,7 @@ from cairn.replay.prioritised import Prioritised
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
 from cairn.train import remote
-from cairn.train.checkpoint import load_level, load_policy
+from cairn.train.checkpoint import load_level, load_policy, load_start
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.hierarchy import hierarchy
 from cairn.train.imitation import Source, gathered, imitate, prepare
@@ -88,6 +88,8 @@ def train(
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
+        if recipe.start and not resume:
+            load_start(_found(recipe.start, "start from"), agent)
         for level, path in recipe.levels.items():
             load_level(_found(path, "start a level from"), agent, level)
         if isinstance(recipe.agent, Imitator):
