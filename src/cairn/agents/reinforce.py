@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import NonNegative, Positive, Unit, Widths, validated
+from cairn.core.checks import Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.losses import policy_gradient
 from cairn.core.returns import discounted
 from cairn.core.schedules import Rate, constant
@@ -27,6 +27,7 @@ class ReinforceConfig:
     activation: Activation = "tanh"
     lr: Rate = constant(1e-3)
     gamma: Unit = 0.99  # γ
+    batch_size: Natural = 0  # steps of a gradient, each taken once; 0: all that was played, in one
     baseline: Literal["none", "mean", "value"] = "value"  # b(s): nothing, the batch's mean return, a learned V(s)
     normalise_advantage: bool = True
     value_weight: NonNegative = 0.5
@@ -37,7 +38,7 @@ class ReinforceConfig:
 
 
 class Reinforce:
-    """∇ log π(aₜ|sₜ)(Gₜ - b(sₜ)), one step for each batch of episodes, one episode an environment.
+    """∇ log π(aₜ|sₜ)(Gₜ - b(sₜ)) over a batch of episodes, one an environment, each step of which counts once.
 
     Where V is learned an episode cut by its time limit bootstraps from it; without V its return ends there.
     """
@@ -67,24 +68,35 @@ class Reinforce:
 
     def update(self, rollout: Rollout) -> Metrics:
         obs = self.net.normalise(rollout.obs)
-        policy, value = self.net(obs.flatten(0, 1))
-        valid = rollout.valid.flatten()
-        target = self.reward_to_go(rollout, value.detach().view_as(rollout.reward)).flatten()[valid]
-        value = value[valid]
-        baseline = {"none": torch.zeros_like(target), "mean": target.mean(), "value": value.detach()}
+        with torch.no_grad():
+            value = self.net.value(obs.flatten(0, 1)).view_as(rollout.reward)
+            target = self.reward_to_go(rollout, value)
+        kept = rollout.valid
+        obs, action, target, value = obs[kept], rollout.action[kept], target[kept], value[kept]
+        baseline = {"none": torch.zeros_like(target), "mean": target.mean(), "value": value}
         advantage = target - baseline[self.cfg.baseline]
         if self.cfg.normalise_advantage:
             advantage = advantage / (advantage.std(correction=0) + 1e-8)
-        policy_loss = policy_gradient(policy.log_prob(rollout.action.flatten(0, 1))[valid], advantage)
-        value_loss = (value - target).square().mean() if self.cfg.baseline == "value" else torch.zeros(())
-        entropy = policy.entropy()[valid].mean()
-        loss = policy_loss + self.cfg.value_weight * value_loss
-        loss = loss - self.cfg.entropy_weight(self.progress) * entropy
         self.opt.lr = self.cfg.lr(self.progress)
-        self.opt.step(loss)
+        fields, metrics = [obs, action, target, advantage], dict[str, Tensor]()
+        if self.cfg.batch_size == 0:
+            metrics = self._learn(*fields)
+        else:
+            order = torch.randperm(len(obs), generator=self.generator, device=obs.device)
+            for start in range(0, len(order), self.cfg.batch_size):
+                part = order[start : start + self.cfg.batch_size]
+                metrics = self._learn(*(x[part] for x in fields))
         if self.net.normalizer is not None:
             self.net.normalizer.update(rollout.obs[rollout.valid])
-        metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
-        told = {f"train/{name}": x.detach() for name, x in metrics.items()}
-        seen = insight(self.net, obs.flatten(0, 1)[valid], value.detach(), target)
-        return {**told, **seen} if self.cfg.baseline == "value" else told
+        return {**metrics, **insight(self.net, obs, value, target)} if self.cfg.baseline == "value" else metrics
+
+    def _learn(self, obs: Tensor, action: Tensor, target: Tensor, advantage: Tensor) -> dict[str, Tensor]:
+        """One step of the gradient."""
+        policy, value = self.net(obs)
+        policy_loss = policy_gradient(policy.log_prob(action), advantage)
+        value_loss = (value - target).square().mean() if self.cfg.baseline == "value" else torch.zeros(())
+        entropy = policy.entropy().mean()
+        loss = policy_loss + self.cfg.value_weight * value_loss
+        self.opt.step(loss - self.cfg.entropy_weight(self.progress) * entropy)
+        told = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy}
+        return {f"train/{name}": x.detach() for name, x in told.items()}
