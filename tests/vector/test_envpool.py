@@ -129,3 +129,23 @@ def test_throughput_counts_steps_that_are_steps(monkeypatch):
     found = throughput(Task("CartPole-v1", 1), 2, "envpool", seconds=seconds)
     assert sum(valid) < 0.6 * sum(rows)
     assert 0 < found <= sum(valid) / seconds  # and so less than the rows would have made
+
+
+def test_worlds_that_remember_are_made_anew_and_what_is_open_is_cut(monkeypatch):
+    monkeypatch.setattr("cairn.vector.envpool.WORN", 20)
+    envs = EnvPool("BipedalWalker-v3", 3, threads=1)
+    first = envs.reset([1, 2, 3])
+    still, begun = np.zeros((3, 4), np.float32), [first]
+    for t in range(1, 61):
+        step = envs.step(still)
+        assert step.truncated.all() == (t % 20 == 0) and not step.episodes
+        assert np.array_equal(step.obs, step.next_obs) == (t % 20 != 0)
+        if t % 20 == 0:
+            begun.append(step.obs)
+    assert len(np.unique(np.concatenate(begun), axis=0)) == 12
+    again = EnvPool("BipedalWalker-v3", 3, threads=1)
+    again.reset([1, 2, 3])
+    for _ in range(20):
+        step = again.step(still)
+    np.testing.assert_array_equal(step.obs, begun[1])
+    assert not EnvPool("CartPole-v1", 2, threads=1).remembers

@@ -7,15 +7,19 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
 from cairn.core.errors import CairnError, closest
-from cairn.core.types import Array
+from cairn.core.seeding import derive_many
+from cairn.core.types import Array, Step
 from cairn.vector.gymnasium import Gymnasium
 
 LEAST = (1, 2, 5)  # before it, copies of one task could be all alike
 FOREVER = 2**31 - 1
+REMEMBER = ("BipedalWalker", "LunarLander")  # tasks of Box2D: where a body was destroyed, the next one differs
+WORN = 4096  # steps after which such worlds are made anew
 
 
 class EnvPool(Gymnasium):
@@ -24,12 +28,16 @@ class EnvPool(Gymnasium):
     It restarts in the step after an end (NEXT_STEP); that row holds no transition and comes out as not valid. The
     physics are its own port of Gymnasium's: what is learned here is judged there. An end that falls on the last step
     of the time limit is told as a truncation alone.
+
+    A world of Box2D is not quite the same once it was reset, and who has only walked in worn ones falls in more than
+    half of the new. So those are all made anew every `WORN` steps; what is open then is truncated, and is no episode.
     """
 
     def __init__(self, name: str, num_envs: int, *, limit: int | None = None, threads: int = 0) -> None:
         """`limit`: the steps of an episode; 0 lifts the task's own, None keeps it."""
         self.name, self.threads = name, min(threads or os.cpu_count() or 1, num_envs)
         self.limit = {} if limit is None else {"max_episode_steps": limit or FOREVER}
+        self.remembers, self.age, self.seeds, self.made = name.startswith(REMEMBER), 0, [0], 0
         fault = why_not(name)
         if fault is not None:
             raise CairnError(fault)
@@ -49,7 +57,12 @@ class EnvPool(Gymnasium):
         )
 
     def reset(self, seeds: Sequence[int]) -> Array:
+        self.seeds, self.made = list(seeds), 0
+        return self._anew(seeds)
+
+    def _anew(self, seeds: Sequence[int]) -> Array:
         self.env.close()
+        self.age = 0
         self.stats.reset()
         self.resetting[:] = False
         with _quiet():
@@ -59,6 +72,15 @@ class EnvPool(Gymnasium):
     def send(self, action: Array) -> None:
         super().send(action)
         self.env.send(self.action)  # type: ignore[attr-defined]
+
+    def recv(self) -> Step:
+        step = super().recv()
+        self.age += 1
+        if not self.remembers or self.age < WORN:
+            return step
+        self.made += 1
+        obs = self._anew(derive_many(self.seeds[0], self.num_envs, "world", self.made))
+        return replace(step, obs=obs, truncated=step.truncated | step.valid & ~step.terminated)
 
     def _stepped(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         found: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.recv()  # type: ignore[attr-defined]
