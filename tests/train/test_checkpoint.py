@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from cairn import SAC, CairnError
-from cairn.agents import SACConfig, build
-from cairn.core.schedules import constant
-from cairn.core.types import Box, Spec
+from cairn.agents import DQNConfig, SACConfig, build
+from cairn.core.schedules import constant, linear
+from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.make import Task
 from cairn.nets.state import pack
 from cairn.recipes import find
@@ -70,6 +70,13 @@ def test_a_policy_comes_back_as_it_was(saved):
     obs = torch.randn(5, 3)
     assert torch.equal(before.act(obs, explore=False), after.agent.act(obs, explore=False))
     assert after.task == Task("Pendulum-v1", 50) and after.agent.cfg == before.cfg and after.agent.spec == SPEC
+
+
+def test_a_saved_policy_explores_as_at_the_end_of_its_training(tmp_path):
+    agent = build(DQNConfig(hidden=(8,), epsilon=linear(1.0, 0.0)), Spec((3,), "float32", Discrete(4)))
+    save_policy(tmp_path / "dqn", agent, Task("CartPole-v1"), {})
+    loaded, obs = load_policy(tmp_path / "dqn").agent, torch.randn(50, 3)
+    assert torch.equal(loaded.act(obs, explore=True), loaded.act(obs, explore=False))
 
 
 def test_cut_short(saved):

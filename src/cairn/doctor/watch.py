@@ -193,7 +193,7 @@ def units_dead(w: Watch, now: Moment) -> Told:
         return None
     name, share = max(dead.items(), key=lambda item: item[1])  # of a hierarchy, low or high
     evidence = f"{name} was {share:.0%} or more at three logs in a row: units that are 0 on the whole batch"
-    remedy = "Start anew with a lower agent.lr, scaled observations and rewards; sac has agent.layer-norm against it."
+    remedy = "Start anew with a lower agent.lr and scaled inputs and rewards; dqn and sac have agent.layer-norm for it."
     return "warning", "Most units of a network are dead.", evidence, remedy
 
 

@@ -161,6 +161,7 @@ def load_policy(path: Path, *, device: str = "cpu", seed: int = 0) -> Saved:
     spec, task = from_plain(Spec, head.get("spec")), from_plain(Task, head.get("task"))
     agent: Agent = build(cfg, spec, seed=seed, device=device)
     unpack(agent.policy_parts, tensors)
+    agent.progress = 1.0  # its schedules are at their ends: what explores is as bold as at last
     return Saved(agent, task, head.get("about", {}))
 
 
