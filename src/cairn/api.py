@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from gymnasium import spaces
 
 from cairn.agents import agent_name, build, config_type
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
-from cairn.core.schedules import Schedule, parse
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Array, Box, Step
 from cairn.doctor.watch import watching
@@ -119,14 +119,14 @@ class Model:
         self.seed, self.envs, self.device, self.threads = seed, envs, usable(device), threads
         cls = config_type(self.kind)
         known = {f.name: f for f in fields(cls)}
-        for name, value in config.items():
+        for name in config:
             if name not in known:
                 raise CairnError(f"{cls.__name__} has no field {name!r}.{closest(name, known)}")
-            if isinstance(known[name].default, Schedule) and not isinstance(value, Schedule):
-                config[name] = parse(str(value))
         self.config = validated(cls(**config), "")
         probe = self.task()
         self.spec, self.layout = spec_of_env(probe)
+        space = probe.observation_space
+        self.shapes = {k: s.shape for k, s in space.items()} if isinstance(space, spaces.Dict) else {}
         probe.close()
         self.agent: Agent = build(self.config, self.spec, seed=derive(seed, "agent"), device=self.device)
 
@@ -176,10 +176,9 @@ class Model:
         """An observation, or a batch of them, as the spec lays it out."""
         if isinstance(obs, dict):
             values = {k: np.asarray(v) for k, v in obs.items()}
-            single = np.ndim(next(iter(values.values()))) < 2
-            rows = (
-                [values] if single else [{k: v[i] for k, v in values.items()} for i in range(len(obs["observation"]))]
-            )
+            key = next(iter(values))
+            single = np.shape(values[key]) == self.shapes[key]
+            rows = [values] if single else [{k: v[i] for k, v in values.items()} for i in range(len(values[key]))]
             laid = np.stack([self.layout(row) for row in rows])
             return laid[0] if single else laid
         if np.ndim(obs) < len(self.spec.obs_shape):  # a discrete observation, to be spread out

@@ -4,8 +4,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from cairn.agents import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.agents import A2CConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config, build
+from cairn.core.checks import validated
+from cairn.core.errors import CairnError
 from cairn.core.schedules import constant, linear
+from cairn.core.types import Box, Discrete, Spec
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
 
@@ -89,3 +92,22 @@ def test_hits_the_target(name):
     agent, steps, envs = AIM[name]
     recipe = Recipe(env="toy/Aim-v0", agent=agent, steps=steps, envs=envs, eval_every=steps, eval_episodes=20)
     assert train(recipe).score.mean > -0.3  # doing nothing scores -1
+
+
+@pytest.mark.parametrize(
+    ("agent", "spec", "words"),
+    [
+        (SACConfig(), Spec((84, 84, 3), "uint8", Box((1,), (-1.0,), (1.0,))), "SAC reads vectors, not images"),
+        (TD3Config(), Spec((3,), "float32", Box((1,), (-np.inf,), (np.inf,))), "states none; use ppo"),
+    ],
+)
+def test_what_an_agent_cannot_do_is_one_sentence(agent, spec, words):
+    with pytest.raises(CairnError, match=words):
+        build(agent, spec)
+
+
+def test_a_number_or_a_word_is_a_schedule_wherever_one_is_meant():
+    nested = HIROConfig(low=TD3Config(actor_lr=1e-4), high=TD3Config(lr="linear(1e-3,0)"))  # type: ignore[arg-type]
+    made = validated(nested)
+    assert made.low.actor_lr == constant(1e-4) and made.high.lr == linear(1e-3, 0.0) and made.low.lr is nested.low.lr
+    build(PPOConfig(lr=3e-4), Spec((3,), "float32", Discrete(2)))  # type: ignore[arg-type]

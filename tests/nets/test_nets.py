@@ -3,9 +3,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cairn.core.types import Rollout
 from cairn.nets.heads import Categorical, Gaussian, TanhGaussian
 from cairn.nets.mlp import MLP, tanh
-from cairn.nets.normalizer import Normalizer
+from cairn.nets.normalizer import Normalizer, ReturnScale
 from cairn.nets.optim import Flat, Optimizer, lerp_
 
 
@@ -130,3 +131,11 @@ def test_fast_tanh_is_tanh_and_has_its_gradient():
     ours.sum().backward()
     theirs.sum().backward()
     torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=1e-6)
+
+
+def test_returns_are_scaled_for_as_many_environments_as_come():
+    scale = ReturnScale(0.99)
+    for envs in (3, 5):
+        z = torch.zeros(2, envs, dtype=torch.bool)
+        rollout = Rollout(torch.zeros(2, envs, 1), z, torch.ones(2, envs), torch.zeros(2, envs, 1), z, z, ~z)
+        assert scale(rollout).shape == (2, envs)

@@ -41,6 +41,9 @@ def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(command)
     assert capsys.readouterr().out == said and (tmp_path / "s1" / "config.json").stat().st_mtime_ns == stamp
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--agent.lr", "0.1"])
+    assert stop.value.code == 2 and "a sweep of other settings" in capsys.readouterr().err
 
 
 def test_a_recipe_in_a_file_is_swept_as_well(tmp_path, capsys):

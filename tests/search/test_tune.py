@@ -60,6 +60,8 @@ def test_a_search_that_is_killed_goes_on_and_writes_a_recipe(tmp_path):
     said = subprocess.run([*command, "--trials", "4"], text=True, capture_output=True)
     assert said.returncode == 0, said.stderr
     assert "(the recipe)" in said.stdout and "best.json" in said.stdout
+    other = subprocess.run([*command, "--trials", "5", "--agent.lr", "0.1"], text=True, capture_output=True)
+    assert other.returncode == 2 and "began from other settings" in other.stderr
     best = read_recipe(out / "best.json")
     base = find("cartpole-dqn")
     assert best.name == "cartpole-dqn-tuned" and best.env == base.env and best.agent.hidden == base.agent.hidden

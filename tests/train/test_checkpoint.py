@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from cairn import SAC, CairnError
-from cairn.agents import DQNConfig, SACConfig, build
+from cairn.agents import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.make import Task
@@ -77,6 +77,24 @@ def test_a_saved_policy_explores_as_at_the_end_of_its_training(tmp_path):
     save_policy(tmp_path / "dqn", agent, Task("CartPole-v1"), {})
     loaded, obs = load_policy(tmp_path / "dqn").agent, torch.randn(50, 3)
     assert torch.equal(loaded.act(obs, explore=True), loaded.act(obs, explore=False))
+
+
+def test_an_average_that_was_saved_explores_and_learns_on_as_itself(tmp_path):
+    cfg = AggreVaTeDConfig(learner=ReinforceConfig(hidden=(8,), log_std=-9.0), average=0.5)
+    agent = build(cfg, SPEC, seed=3)
+    with torch.no_grad():
+        agent.mean.policy_head.bias += 0.7
+    save_policy(tmp_path / "mean", agent, Task("Pendulum-v1"), {})
+    loaded, obs = load_policy(tmp_path / "mean").agent, torch.randn(20, 3)
+    torch.testing.assert_close(loaded.act(obs, explore=True), loaded.act(obs, explore=False), atol=0.01, rtol=0)
+
+
+def test_what_a_start_would_mean_otherwise_is_refused_in_every_part(tmp_path):
+    cfg = DAggerConfig(learner=BCConfig(hidden=(8,), activation="relu"))
+    save_policy(tmp_path / "relu", build(cfg, SPEC), Task("Pendulum-v1"), {})
+    other = build(replace(cfg, learner=replace(cfg.learner, activation="tanh")), SPEC)
+    with pytest.raises(CairnError, match=r"agent\.learner\.activation relu"):
+        checkpoint.load_start(tmp_path / "relu", other)
 
 
 def test_cut_short(saved):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from cairn.agents import (
     TD3Config,
 )
 from cairn.core.errors import CairnError
-from cairn.train.checkpoint import checkpoints
+from cairn.train.checkpoint import checkpoints, load_policy
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
 
@@ -269,3 +270,28 @@ def test_a_run_can_be_lengthened(tmp_path):
     train(replace(recipe("td3"), steps=1000), tmp_path)
     assert train(replace(recipe("td3"), steps=1500), tmp_path, resume=True).step == 1500
     assert train(replace(recipe("td3"), steps=1500), tmp_path, resume=True).step == 1500  # finished: nothing more to do
+
+
+def test_a_run_shorter_than_a_checkpoint_can_be_lengthened_and_a_refusal_destroys_nothing(tmp_path):
+    short = replace(recipe("td3"), steps=600, checkpoint_every=1500)
+    train(short, tmp_path)
+    before = {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()}
+    narrow = replace(short, checkpoint_every=100)  # less is kept for the time after a checkpoint
+    with pytest.raises(CairnError, match="none of the checkpoints"):
+        train(narrow, tmp_path, resume=True)
+    assert {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()} == before
+    with pytest.raises(CairnError, match="already holds a run"):
+        train(narrow, tmp_path)
+    assert {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()} == before
+    assert train(replace(short, steps=900), tmp_path, resume=True).step == 900
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_where_it_was_to_start(tmp_path):
+    train(replace(recipe("td3"), steps=600), tmp_path / "first")
+    first = load_policy(tmp_path / "first").agent
+    again = replace(recipe("td3"), steps=2, start=str(tmp_path / "first"))
+    train(again, tmp_path / "second")
+    shutil.rmtree(tmp_path / "second" / "checkpoints")
+    agent = train(again, tmp_path / "second", resume=True).agent
+    for a, b in zip(first.actor.parameters(), agent.actor.parameters(), strict=True):
+        assert torch.equal(a, b)

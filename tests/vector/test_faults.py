@@ -141,3 +141,16 @@ def test_a_process_that_was_stopped_is_not_a_hang(tmp_path):
     if float(gap) < 2.5:
         pytest.skip("the process ran on through SIGSTOP here")
     assert verdict == "out"
+
+
+def test_two_vectors_do_not_share_an_alarm():
+    """The evaluation's vector is made after the training's; neither's time is the other's."""
+    mine = signal.getsignal(signal.SIGALRM)
+    envs, others = Sync(makers(None), timeout=0.4), Sync(makers(None), timeout=0.4)
+    envs.reset([1, 2, 3])
+    others.reset([1, 2, 3])
+    slow, step = envs.lane.envs[0], envs.lane.envs[0].step
+    slow.step = lambda action: (time.sleep(0.15), step(action))[1]
+    for _ in range(6):  # 0.9 s in all, 0.15 each
+        envs.step(np.zeros(3, np.int64))
+    assert signal.getsignal(signal.SIGALRM) == mine

@@ -55,3 +55,22 @@ def test_a_row_that_is_no_step_cannot_be_hidden_from_them():
     envs.step(np.zeros(2, np.int64))
     with pytest.raises(CairnError, match="VecEnv has no word"):
         envs.step(np.zeros(2, np.int64))
+
+
+def test_scores_are_true_and_the_spec_is_the_tasks_own():
+    task = Task("Pendulum-v1", 7, history=2, reward_floor=-0.01)
+    plain, theirs = Sync([task] * 2), make_vector(task, 2, backend="sb3")
+    assert plain.spec == theirs.spec and theirs.spec.stack == 2
+    plain.reset([5, 6])
+    theirs.reset([5, 6])
+    for _ in range(7):
+        a, b = plain.step(np.ones((2, 1), np.float32)), theirs.step(np.ones((2, 1), np.float32))
+    assert [e.total for e in b.episodes] == pytest.approx([e.total for e in a.episodes])
+    assert a.episodes[0].total < -0.07 and (b.reward >= -0.0101).all()
+    theirs.close()
+
+
+def test_every_reset_of_theirs_begins_other_episodes():
+    envs = ForSB3(Sync([Task("Pendulum-v1")] * 2), seed=3)
+    first, second = envs.reset(), envs.reset()
+    assert len(np.unique(np.concatenate([first, second]), axis=0)) == 4

@@ -16,6 +16,7 @@ from cairn.agents.ppo import PPO, PPOConfig
 from cairn.agents.reinforce import Reinforce, ReinforceConfig
 from cairn.agents.sac import SAC, SACConfig
 from cairn.agents.td3 import TD3, TD3Config
+from cairn.core.checks import validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
 from cairn.core.types import Spec
@@ -102,4 +103,4 @@ def agent_name(cfg: AgentConfig) -> str:
 
 def build(cfg: AgentConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
     """The agent that a config describes."""
-    return AGENTS[agent_name(cfg)][1](cfg, spec, seed=seed, device=usable(device))
+    return AGENTS[agent_name(cfg)][1](validated(cfg, "agent."), spec, seed=seed, device=usable(device))

@@ -19,6 +19,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td
 from cairn.core.schedules import Mixing, Rate, linear, mixing
 from cairn.core.types import Discrete, Spec
+from cairn.nets.cnn import no_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Optimizer
@@ -49,6 +50,7 @@ class AggreVaTe:
     def __init__(self, cfg: AggreVaTeConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Discrete):
             raise CairnError("AggreVaTe chooses among a few actions; in continuous spaces use aggrevated.")
+        no_images(spec, "AggreVaTe")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         torch.manual_seed(seed)
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)

@@ -120,6 +120,11 @@ class AggreVaTeD:
     def progress(self, share: float) -> None:
         self.learner.progress = share
 
+    def settle(self) -> None:
+        """A saved policy is the average: whoever explores or learns on from one begins there."""
+        if self.cfg.average:
+            self.net.load_state_dict(self.mean.state_dict())
+
     @property
     def alpha(self) -> float:
         """αₙ."""

@@ -14,6 +14,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import twin_huber, twin_q
 from cairn.core.schedules import Rate, constant
 from cairn.core.types import Box, Spec, Transition
+from cairn.nets.cnn import no_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
@@ -49,6 +50,9 @@ class TD3:
     def __init__(self, cfg: TD3Config, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Box):
             raise CairnError("TD3 acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
+        if not spec.action.bounded:
+            raise CairnError("TD3's actions lie between bounds, and this task states none; use ppo, or bound them.")
+        no_images(spec, "TD3")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
         obs, dim = self.encoder.width, spec.action.dim

@@ -8,7 +8,7 @@ is a float for the type checker and a number in [0, 1] for `validated`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cairn.core.errors import CairnError
@@ -49,14 +49,27 @@ def _ranges(hint: Any) -> list[Range]:
     return [r for arg in get_args(hint) for r in _ranges(arg)]
 
 
+def _kinds(hint: Any) -> list[Any]:
+    """The types a hint admits, looking through unions and ranges."""
+    if get_origin(hint) is Annotated:
+        return _kinds(hint.__origin__)
+    return [kind for arg in get_args(hint) for kind in _kinds(arg)] or [hint]
+
+
 def validated(config: T, prefix: str = "") -> T:
-    """The same config, or a CairnError naming the first field out of its range."""
-    hints = get_type_hints(type(config), include_extras=True)
+    """The same config, with numbers and words made schedules where those are meant; CairnError where one is amiss."""
+    from cairn.core.schedules import Schedule, parse  # which are written in the ranges above
+
+    hints, meant = get_type_hints(type(config), include_extras=True), dict[str, Any]()
     for f in fields(config):  # type: ignore[arg-type]
         value = getattr(config, f.name)
         name = f"{prefix}{f.name}"
-        if is_dataclass(value) and not isinstance(value, type):
-            validated(value, f"{name}.")
+        if isinstance(value, (int, float, str)) and Schedule in _kinds(hints[f.name]):
+            value = meant[f.name] = parse(str(value))
+        elif is_dataclass(value) and not isinstance(value, (type, Schedule)):
+            inner = validated(value, f"{name}.")
+            if inner is not value:
+                meant[f.name] = inner
         choices = get_args(hints[f.name]) if get_origin(hints[f.name]) is Literal else None
         if choices is not None and value not in choices:
             raise CairnError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
@@ -68,7 +81,7 @@ def validated(config: T, prefix: str = "") -> T:
             for item in items:
                 if isinstance(item, (int, float)) and not allowed.admits(item):
                     raise CairnError(f"{name} is {item:g}; it must be {allowed}.")
-    return config
+    return replace(config, **meant) if meant else config  # type: ignore[type-var]
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:

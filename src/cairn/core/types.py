@@ -52,6 +52,8 @@ class Box:
         if self.bounded:
             low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
             action = low + (np.clip(action, -1.0, 1.0) + 1.0) * (0.5 * (high - low))
+        else:
+            action = np.clip(action, np.asarray(self.low, np.float32), np.asarray(self.high, np.float32))
         return action.astype(np.float32, copy=False).reshape(-1, *self.shape)
 
     def from_env(self, action: Array) -> Array:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cairn.core.errors import CairnError
 from cairn.core.types import Spec
 from cairn.nets.mlp import Linear, orthogonal_
 
@@ -26,6 +27,12 @@ Vision = Literal["nature", "impala"]
 def sees_images(spec: Spec) -> bool:
     """Whether observations are images for these: three axes of bytes, channels first or last, large enough."""
     return spec.obs_dtype == "uint8" and len(spec.obs_shape) == 3 and min(sorted(spec.obs_shape)[1:]) >= SMALLEST
+
+
+def no_images(spec: Spec, who: str) -> None:
+    """CairnError where an agent without convolutions is shown images."""
+    if sees_images(spec):
+        raise CairnError(f"{who} reads vectors, not images; use dqn, ppo or a2c for what is seen in pictures.")
 
 
 class Convolution(nn.Module):

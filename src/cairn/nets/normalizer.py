@@ -55,7 +55,8 @@ class ReturnScale(nn.Module):
     @torch.no_grad()
     def forward(self, rollout: Rollout) -> Tensor:
         """[T, N] scaled rewards; the statistics take this rollout in first."""
-        running = torch.zeros_like(rollout.reward[0]) if self.open is None else self.open
+        fits = self.open is not None and self.open.shape == rollout.reward[0].shape  # not of other environments
+        running = self.open if fits else torch.zeros_like(rollout.reward[0])
         seen = torch.empty_like(rollout.reward)
         going = self.gamma * ~(rollout.terminated | rollout.truncated)
         for t, reward in enumerate(rollout.reward):

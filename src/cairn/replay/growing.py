@@ -46,7 +46,7 @@ class Growing:
         before = self.storage
         before.sync()
         lead = {name: ((self.room, *shape), dtype) for name, (shape, dtype) in self.fields.items()}
-        self.storage = Storage(lead, self.folder)
+        self.storage = Storage(lead, self.folder, grow=True)
         if self.folder is None:
             for name, old in before.arrays.items():
                 self.storage.arrays[name][: self.count] = old[: self.count]

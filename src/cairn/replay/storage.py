@@ -17,20 +17,27 @@ from cairn.core.types import Array
 class Storage:
     """Named arrays of fixed shape. With a folder each is a file; `sync` makes what was written survive a power cut."""
 
-    def __init__(self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None) -> None:
+    def __init__(
+        self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None, *, grow: bool = False
+    ) -> None:
+        """With `grow` a file that is shorter is lengthened, and keeps what it holds."""
         self.maps: list[mmap.mmap] = []
-        self.missing: list[Path] = []  # files that were not there, or not whole, and were made now
+        self.missing: list[Path] = []  # files that were not there and were made now,
+        self.misfits: list[Path] = []  # or are of another size and were left as they are
         self.arrays: dict[str, Array] = {}
         for name, (shape, dtype) in fields.items():
             if folder is None:
                 self.arrays[name] = np.zeros(shape, dtype)
             else:
                 folder.mkdir(parents=True, exist_ok=True)
-                self.arrays[name] = self._map(folder / f"{name}.bin", shape, dtype)
+                self.arrays[name] = self._map(folder / f"{name}.bin", shape, dtype, grow)
 
-    def _map(self, path: Path, shape: tuple[int, ...], dtype: str) -> Array:
+    def _map(self, path: Path, shape: tuple[int, ...], dtype: str, grow: bool) -> Array:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        if not path.exists() or path.stat().st_size != size:
+        if path.exists() and path.stat().st_size != size and not grow:
+            self.misfits.append(path)
+            return np.zeros(shape, dtype)
+        if not path.exists():
             self.missing.append(path)
         with open(path, "r+b" if path.exists() else "w+b") as file:
             try:
@@ -50,10 +57,10 @@ class Storage:
 
     def must_be_found(self) -> None:
         """CairnError where a file was missing; what was made in its place goes, or a second try would believe it."""
-        if self.missing:
+        if self.missing or self.misfits:
             for path in self.missing:
                 path.unlink(missing_ok=True)
-            names = ", ".join(path.name for path in self.missing)
+            names = ", ".join(path.name for path in self.missing + self.misfits)
             raise CairnError(f"the replay files of this run are missing or cut short ({names}).")
 
     def sync(self) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from cairn.core.errors import CairnError
 from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.curves import read_curves
 
@@ -33,6 +34,11 @@ def sweep(
     name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int
 ) -> list[Trial]:
     """`cairn train NAME OPTIONS` under each seed into out/sSEED, and score the best policy of each."""
+    made_of, wanted = out / "sweep.json", {"name": name, "options": list(options), "episodes": episodes}
+    if made_of.exists() and json.loads(made_of.read_text()) != wanted:
+        raise CairnError(f"{out} holds a sweep of other settings; name another folder with --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    made_of.write_text(json.dumps(wanted) + "\n")
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes), seeds))
 

@@ -24,6 +24,7 @@ from cairn.search.space import SPREAD, scaled, varied
 from cairn.search.sweep import CAIRN
 from cairn.train.curves import Point, evaluations
 from cairn.train.plain import to_plain
+from cairn.train.provenance import config_hash
 from cairn.train.recipe import Recipe
 
 LOOK_EVERY = 0.5  # s
@@ -45,6 +46,10 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
         direction="maximize",
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2),
     )
+    settings, stored = config_hash(recipe), study.user_attrs.get("settings")
+    if stored not in (None, settings):
+        raise CairnError(f"{out} holds a search that began from other settings; name another folder with --out.")
+    study.set_user_attr("settings", settings)
     fresh = derive(seed, "trials", len(study.trials))  # a search that goes on does not draw what it drew before
     study.sampler = optuna.samplers.TPESampler(seed=fresh % 2**32, constant_liar=jobs > 1)
     _take_up(study, chosen)

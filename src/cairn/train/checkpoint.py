@@ -32,7 +32,8 @@ from cairn.train.plain import from_plain, to_plain
 FORMAT = 1
 KEEP = 2
 # settings under which the same weights would mean something else
-MEANING = ("activation", "normalise", "normalise_obs", "relative_goals", "layer_norm", "dueling", "cnn")
+MEANING = ["activation", "normalise", "normalise_obs", "relative_goals", "layer_norm", "dueling", "cnn"]
+MEANING += ["subgoal", "subgoal_range", "every", "bins", "hide"]  # of a hierarchy
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def load_policy(path: Path, *, device: str = "cpu", seed: int = 0) -> Saved:
     cfg: AgentConfig = from_plain(AgentConfig, head.get("agent"))  # type: ignore[arg-type]
     spec, task = from_plain(Spec, head.get("spec")), from_plain(Task, head.get("task"))
     agent: Agent = build(cfg, spec, seed=seed, device=device)
-    unpack(agent.policy_parts, tensors)
+    _take_up(agent, tensors)
     agent.progress = 1.0  # its schedules are at their ends: what explores is as bold as at last
     return Saved(agent, task, head.get("about", {}))
 
@@ -190,14 +191,30 @@ def load_start(path: Path, agent: Agent) -> None:
         raise CairnError(f"{path} holds a {_name(saved)}; a {_name(agent)} cannot start from it.")
     if saved.spec != agent.spec:
         raise CairnError(f"{path} saw and did other things than this run will: {saved.spec} against {agent.spec}.")
-    for name in MEANING:
-        theirs, mine = getattr(saved.cfg, name, None), getattr(agent.cfg, name, None)
-        if theirs != mine:
-            raise CairnError(f"{path} was trained with agent.{name} {theirs}; start from it with the same, not {mine}.")
+    theirs, mine = _meaning(saved.cfg), _meaning(agent.cfg)
+    for name in theirs.keys() | mine.keys():
+        if theirs.get(name) != mine.get(name):
+            told = f"agent.{name} {theirs.get(name)}; start from it with the same, not {mine.get(name)}."
+            raise CairnError(f"{path} was trained with {told}")
     try:
-        unpack(agent.policy_parts, pack(saved.policy_parts))
+        _take_up(agent, pack(saved.policy_parts))
     except CairnError as error:
         raise CairnError(f"{path} cannot be started from: {error}") from error
+
+
+def _take_up(agent: Agent, tensors: Mapping[str, Tensor]) -> None:
+    """Fill an agent from a policy alone; what it keeps besides follows."""
+    unpack(agent.policy_parts, tensors)
+    getattr(agent, "settle", lambda: None)()
+
+
+def _meaning(cfg: Any) -> dict[str, Any]:
+    """What of these settings its weights depend on, of its parts too."""
+    found = {name: getattr(cfg, name) for name in MEANING if hasattr(cfg, name)}
+    for part in ("learner", "high", "low"):
+        if hasattr(cfg, part):
+            found |= {f"{part}.{name}": value for name, value in _meaning(getattr(cfg, part)).items()}
+    return found
 
 
 def load_level(path: Path, agent: Agent, level: str) -> None:

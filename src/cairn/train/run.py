@@ -69,8 +69,6 @@ class Run:
     def start(self) -> None:
         """Begin a new folder."""
         if self.folder is not None:
-            if (self.folder / "config.json").exists() and checkpoints(self.folder / "checkpoints"):
-                raise CairnError(f"{self.folder} already holds a run; resume it, or name another folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_config()
             shutil.rmtree(self.folder / "tb", ignore_errors=True)  # of a start that came to nothing
@@ -94,6 +92,10 @@ class Run:
                 self.progress_line.say(f"{error} Going back to the checkpoint before it.")
                 continue
             self._write_config()
+            if self.solved:
+                self.progress_line.say("it had held its target and ended there: nothing is left to do.")
+            elif self.step >= self.recipe.steps:
+                self.progress_line.say(f"its {self.recipe.steps:,} steps are taken; --steps asks for more in all.")
             return
         if found:
             raise CairnError(f"none of the checkpoints in {self.folder} can be read; start again without --resume.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from cairn.replay.prioritised import Prioritised
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
 from cairn.train import remote
-from cairn.train.checkpoint import load_level, load_policy, load_start
+from cairn.train.checkpoint import checkpoints, load_level, load_policy, load_start
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.hierarchy import hierarchy
 from cairn.train.imitation import Source, gathered, imitate, prepare
@@ -39,6 +40,8 @@ from cairn.train.run import Run, read_recipe
 from cairn.train.watching import Watcher
 from cairn.vector.base import Vector
 from cairn.vector.make import Backend, choose, make_vector
+
+RARE = 1_000_000  # steps between checkpoints
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ def train(
     """
     recipe = replace(validated(recipe), device=usable(recipe.device))
     _check_replay(recipe)
+    begun = _begun(folder, resume)
     expert = _expert(recipe, expert)
     recipe = replace(recipe, agent=fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
     if recipe.vector == "auto":
@@ -88,10 +92,11 @@ def train(
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
-        if recipe.start and not resume:
-            load_start(_found(recipe.start, "start from"), agent)
-        for level, path in recipe.levels.items():
-            load_level(_found(path, "start a level from"), agent, level)
+        if not begun:
+            if recipe.start:
+                load_start(_found(recipe.start, "start from"), agent)
+            for level, path in recipe.levels.items():
+                load_level(_found(path, "start a level from"), agent, level)
         if isinstance(recipe.agent, Imitator):
             assert not isinstance(envs, Company)
             lesson = prepare(recipe, expert, envs)
@@ -123,6 +128,18 @@ def train(
     return Outcome(
         agent, folder, run.step, run.seconds, run.score, run.best, run.solved, run.interrupted, envs.restarts
     )
+
+
+def _begun(folder: Path | None, resume: bool) -> bool:
+    """Whether there is a checkpoint to go on from. Where there is none, what an earlier start left of a replay goes."""
+    if folder is None:
+        return False
+    begun = bool(checkpoints(folder / "checkpoints"))
+    if begun and not resume:
+        raise CairnError(f"{folder} already holds a run; resume it, or name another folder.")
+    if not begun:
+        shutil.rmtree(folder / "replay", ignore_errors=True)
+    return begun
 
 
 def _check_replay(recipe: Recipe) -> None:
@@ -232,7 +249,10 @@ def _replay(
     cfg: Any = recipe.agent
     folder = None if folder is None else folder / "replay"
     intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some rows of these are no steps
-    between = min(recipe.checkpoint_every, recipe.steps)  # checkpoints: what was stored since the last must be there
+    # What was stored since the last checkpoint must be there. A run that is lengthened needs as much as it did before,
+    # so the steps do not count, but where checkpoints are so rare that they were meant not to be.
+    every = recipe.checkpoint_every
+    between = every if every <= RARE else min(every, recipe.steps)
     slack = 0 if folder is None else intervals * (between // recipe.envs + 1)
 
     generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))

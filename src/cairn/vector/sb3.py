@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from cairn.core.errors import CairnError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, Discrete, Spec, Step
-from cairn.vector.base import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, success_of
+from cairn.vector.base import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
 
 
 class SB3:
@@ -21,9 +21,10 @@ class SB3:
     A VecEnv says "truncated" only of an end that is no termination as well; so, then, do we.
     """
 
-    def __init__(self, env: VecEnv) -> None:
+    def __init__(self, env: VecEnv, shown: tuple[Spec, Callable[[Any], Array]] | None = None) -> None:
+        """`shown`: the spec and layout of one of its environments, where that tells more than its spaces do."""
         self.env, self.num_envs, self.restarts = env, env.num_envs, 0
-        self.spec, self.layout = spec_of(env.observation_space, env.action_space)
+        self.spec, self.layout = shown or spec_of(env.observation_space, env.action_space)
         self.stats = EpisodeStats(self.num_envs)
 
     def reset(self, seeds: Sequence[int]) -> Array:
@@ -48,7 +49,9 @@ class SB3:
         reward = np.array(reward, np.float32)
         success = np.array([success_of(info) for info in infos], np.int8)
         valid = np.ones(self.num_envs, bool)
-        episodes = self.stats.update(reward, done, valid, success)
+        score = np.array([info.get("cairn/score", paid) for info, paid in zip(infos, reward, strict=True)], np.float32)
+        over = done & ~np.array([bool(info.get("cairn/goes_on")) for info in infos])
+        episodes = self.stats.update(score, over, valid, success)
         return Step(obs, next_obs, reward, done & ~truncated, truncated, valid, episodes)
 
     def step(self, action: Array) -> Step:
@@ -69,8 +72,10 @@ class SB3:
 
 def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
     """`num_envs` copies of a task in SB3's own vector, each in a process of its own or all in this one."""
-    makers = [task] * num_envs
-    return SB3(SubprocVecEnv(makers, start_method="spawn") if processes else DummyVecEnv(makers))
+    makers, probe = [task] * num_envs, task()
+    shown = spec_of_env(probe)
+    probe.close()
+    return SB3(SubprocVecEnv(makers, start_method="spawn") if processes else DummyVecEnv(makers), shown)
 
 
 class ForSB3(VecEnv):
@@ -86,7 +91,10 @@ class ForSB3(VecEnv):
 
     def reset(self) -> Any:
         given = [s for s in self._seeds if s is not None]
-        obs = self.envs.reset(given if len(given) == self.num_envs else self.next_seeds)
+        seeded = len(given) == self.num_envs
+        obs = self.envs.reset(given if seeded else self.next_seeds)
+        if not seeded:  # the next reset begins other episodes
+            self.next_seeds = [s + self.num_envs for s in self.next_seeds]
         self._reset_seeds()
         self._reset_options()
         return self._seen(obs)

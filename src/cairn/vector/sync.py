@@ -53,7 +53,6 @@ class Sync:
 
     def close(self) -> None:
         self.lane.close()
-        self.deadline.close()
 
 
 class Deadline:
@@ -64,7 +63,7 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
-        self.before: Any = signal.signal(signal.SIGALRM, self._tick) if self.seconds else None
+        self.before: Any = None  # whose alarm it was
         self.left = TICKS
 
     def _tick(self, *_: Any) -> None:
@@ -74,13 +73,10 @@ class Deadline:
 
     def __enter__(self) -> None:
         if self.seconds:
-            self.left = TICKS
+            self.left, self.before = TICKS, signal.signal(signal.SIGALRM, self._tick)
             signal.setitimer(signal.ITIMER_REAL, self.seconds / TICKS, self.seconds / TICKS)
 
     def __exit__(self, *_: Any) -> None:
         if self.seconds:
             signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def close(self) -> None:
-        if self.seconds:
             signal.signal(signal.SIGALRM, self.before)
