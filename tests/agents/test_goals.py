@@ -47,9 +47,9 @@ def test_dqn_flips_twelve_bits_with_hindsight_and_not_without():
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_continuous_agents_reach_with_hindsight_and_not_without(name):
-    recipe = replace(REACH, agent=AGENTS[name])
-    assert train(recipe).score.success >= 0.9
-    assert train(replace(recipe, hindsight="off")).score.success <= 0.5
+    recipe = replace(REACH, agent=AGENTS[name], env_args={"near": 0.06})  # small enough that nobody hits it by chance
+    assert train(recipe).score.success >= 0.5
+    assert train(replace(recipe, hindsight="off")).score.success <= 0.2
 
 
 def test_a_policy_is_judged_saved_and_filmed_on_the_judged_task(tmp_path):
