@@ -1,10 +1,15 @@
 """Settings are told apart by a hash that neither the seed nor the machine changes."""
 
+import json
 from dataclasses import replace
+
+import pytest
 
 from cairn.core.schedules import constant
 from cairn.recipes import RECIPES
+from cairn.train.plain import from_plain, to_plain
 from cairn.train.provenance import commit, config_hash, hardware
+from cairn.train.recipe import Recipe
 
 
 def test_what_is_trained_changes_the_hash_and_where_does_not():
@@ -32,3 +37,9 @@ def test_what_is_as_by_default_is_no_part_of_the_hash():
 def test_code_and_machine_in_words():
     assert commit() is None or len(commit().rstrip("+")) == 12
     assert "cores of" in hardware("cpu") and "\n" not in hardware("cpu")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_that_was_written_and_read_has_the_same_hash(name):
+    recipe = RECIPES[name]
+    assert config_hash(from_plain(Recipe, json.loads(json.dumps(to_plain(recipe))))) == config_hash(recipe)

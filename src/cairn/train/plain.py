@@ -51,7 +51,7 @@ def _build(hint: Any, data: Any) -> Any:
     if origin is tuple:
         return tuple(_build(get_args(hint)[0], v) for v in data)
     if hint is float:
-        return float(data)
+        return data if type(data) is int else float(data)  # 200 stays 200: what is read back is what was written
     return data
 
 
