@@ -51,7 +51,7 @@ def test_an_agent_learns_it_from_the_command_that_is_named(tmp_path, capsys):
     assert command[:2] == ["cairn", "train"]
     small = ["--agent.hidden", "64", "64", "--agent.updates-per-step", "0.5", "--agent.lr", "1e-3", "--envs", "4"]
     small += ["--vector", "async", "--workers", "1"]
-    told = run(tmp_path, "-P", "-m", "cairn", *command[1:-1], "4000", *small, "--out", "run")
+    told = run(tmp_path, "-P", "-m", "cairn", *command[1:-1], "8000", *small, "--out", "run")
     assert told.returncode == 0, told.stderr
     success = float(told.stdout.split("success ")[1].split(" %")[0])
     assert success >= 80
