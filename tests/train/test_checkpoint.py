@@ -8,11 +8,12 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
-from cairn import SAC, CairnError
+from cairn import PPO, SAC, CairnError
 from cairn.agents import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Box, Discrete, Spec
@@ -202,6 +203,29 @@ def test_the_familiar_face(tmp_path):
         SAC("Pendulum-v1", gamma=1.2)
     with pytest.raises(CairnError, match="shape"):
         model.predict(np.zeros(7))
+
+
+class Parts(gym.Env):
+    """An observation of two parts that are no goal."""
+
+    observation_space = gym.spaces.Dict({"eye": gym.spaces.Box(0, 1, (2, 2)), "ear": gym.spaces.Box(0, 1, (3,))})
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def test_observations_of_several_parts_are_predicted_from_one_or_many():
+    gym.register("parts/Parts-v0", Parts)
+    model = PPO(Task("parts/Parts-v0", 5), hidden=(8,))
+    seen = [Parts.observation_space.sample() for _ in range(4)]
+    batch = {name: np.stack([one[name] for one in seen]) for name in ("eye", "ear")}
+    alone = [int(model.predict(one, deterministic=True)[0]) for one in seen]
+    assert model.predict(batch, deterministic=True)[0].tolist() == alone
 
 
 def test_train_is_a_function_and_a_room():
