@@ -295,3 +295,14 @@ def test_a_run_killed_before_its_first_checkpoint_begins_where_it_was_to_start(t
     agent = train(again, tmp_path / "second", resume=True).agent
     for a, b in zip(first.actor.parameters(), agent.actor.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_what_a_start_left_of_its_replay_goes_and_what_is_not_ours_stays(tmp_path):
+    (tmp_path / "replay").mkdir()
+    (tmp_path / "replay" / "obs.bin").write_bytes(b"cut short")
+    assert train(replace(recipe("td3"), steps=300), tmp_path).step == 300
+    (tmp_path / "work" / "replay").mkdir(parents=True)
+    (tmp_path / "work" / "thesis.txt").write_text("years")
+    (tmp_path / "work" / "replay" / "mine.bin").write_text("mine")
+    train(replace(recipe("td3"), steps=300), tmp_path / "work")
+    assert (tmp_path / "work" / "replay" / "mine.bin").read_text() == "mine"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -137,8 +136,10 @@ def _begun(folder: Path | None, resume: bool) -> bool:
     begun = bool(checkpoints(folder / "checkpoints"))
     if begun and not resume:
         raise CairnError(f"{folder} already holds a run; resume it, or name another folder.")
-    if not begun:
-        shutil.rmtree(folder / "replay", ignore_errors=True)
+    ours = (folder / "config.json").exists() or (folder.is_dir() and [f.name for f in folder.iterdir()] == ["replay"])
+    if not begun and ours:
+        for stale in (folder / "replay").rglob("*.bin"):
+            stale.unlink()
     return begun
 
 
