@@ -3,12 +3,13 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 from cairn.agents import A2CConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config, build
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant, linear
-from cairn.core.types import Box, Discrete, Spec
+from cairn.core.types import Box, Discrete, Rollout, Spec
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
 
@@ -111,3 +112,17 @@ def test_a_number_or_a_word_is_a_schedule_wherever_one_is_meant():
     made = validated(nested)
     assert made.low.actor_lr == constant(1e-4) and made.high.lr == linear(1e-3, 0.0) and made.low.lr is nested.low.lr
     build(PPOConfig(lr=3e-4), Spec((3,), "float32", Discrete(2)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("size", "steps"), [(0, 1), (4, 3), (10, 1)])
+def test_reinforce_takes_every_step_that_was_played_once(size, steps):
+    agent = build(ReinforceConfig(hidden=(8,), batch_size=size), Spec((2,), "float32", Discrete(2)))
+    seen, learn = [], agent._learn
+    agent._learn = lambda obs, *rest: seen.append(obs) or learn(obs, *rest)
+    no = torch.zeros(6, 2, dtype=torch.bool)
+    valid = torch.ones(6, 2, dtype=torch.bool)
+    valid[4:, 1] = False
+    obs = torch.arange(24.0).view(6, 2, 2)
+    agent.update(Rollout(obs, no.long(), torch.rand(6, 2), obs, no, no, valid))
+    assert len(seen) == steps and len(torch.cat(seen)) == 10
+    assert torch.equal(torch.cat(seen)[:, 0].sort().values, obs[valid][:, 0].sort().values)
