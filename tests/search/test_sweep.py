@@ -44,6 +44,10 @@ def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--agent.lr", "0.1"])
     assert stop.value.code == 2 and "a sweep of other settings" in capsys.readouterr().err
+    (tmp_path / "sweep.json").write_text("cut sh")
+    with pytest.raises(SystemExit) as stop:
+        main(command)
+    assert stop.value.code == 2 and "a sweep of other settings" in capsys.readouterr().err
 
 
 def test_a_recipe_in_a_file_is_swept_as_well(tmp_path, capsys):

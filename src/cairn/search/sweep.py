@@ -34,11 +34,12 @@ def sweep(
     name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int
 ) -> list[Trial]:
     """`cairn train NAME OPTIONS` under each seed into out/sSEED, and score the best policy of each."""
-    made_of, wanted = out / "sweep.json", {"name": name, "options": list(options), "episodes": episodes}
-    if made_of.exists() and json.loads(made_of.read_text()) != wanted:
+    wanted = json.dumps({"name": name, "options": list(options), "episodes": episodes}) + "\n"
+    made_of = out / "sweep.json"
+    if made_of.exists() and made_of.read_bytes() != wanted.encode():
         raise CairnError(f"{out} holds a sweep of other settings; name another folder with --out.")
     out.mkdir(parents=True, exist_ok=True)
-    made_of.write_text(json.dumps(wanted) + "\n")
+    made_of.write_text(wanted)
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes), seeds))
 
