@@ -2,7 +2,7 @@
 
     python -m bench.delay [--seeds 3] [--jobs 2]
 
-A ball falls on one of twenty places and is caught where the paddle is sent. Only that action counts; then the ball
+A ball falls on one of ten places and is caught where the paddle is sent. Only that action counts; then the ball
 flies for `delay` frames, in which actions do nothing, and pays at their end if it was caught. The reward stands beside
 an action that had no part in it. In flight one sees where the ball goes (as on a screen), or not: then no state tells
 what will be paid, and only returns that reach back to the catch do. Each entry is the number of frames until an
@@ -26,11 +26,11 @@ from bench.study import STUDIES
 from cairn.agents import DQNConfig, PPOConfig
 from cairn.core.schedules import constant, linear
 
-PLACES, BALLS = 20, 8  # places a ball may fall on; balls an episode
+PLACES, BALLS = 10, 8  # places a ball may fall on; balls an episode
 DELAYS = (0, 4, 8, 16, 32)
 HIDDEN = (4, 8, 16)
-MOST = 300_000  # frames
-_DQN = DQNConfig(hidden=(64, 64), learning_starts=500, target_every=100, epsilon=linear(1.0, 0.05, 0.05))
+MOST = 100_000  # frames
+_DQN = DQNConfig(hidden=(64, 64), learning_starts=500, target_every=100, epsilon=linear(1.0, 0.05, 0.1))
 _PPO = PPOConfig(hidden=(64, 64), lr=constant(1e-3), horizon=64, batch_size=128, epochs=4)
 AGENTS: dict[str, DQNConfig | PPOConfig] = {
     "dqn": _DQN,
@@ -106,7 +106,7 @@ def frames_needed(agent: str, delay: int, skip: int, shown: bool, seed: int) -> 
         envs=8,
         target=0.95,
         hold=1,
-        eval_every=max(int(1_000 * a_frame), 1),
+        eval_every=max(int(500 * a_frame), 1),
         eval_episodes=20,
         log_every=10**9,
         checkpoint_every=10**9,

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from cairn.core.types import Discrete, Spec
-from cairn.nets.cnn import AT_ONCE, ImpalaCNN, NatureCNN, sees_images
+from cairn.nets.cnn import AT_ONCE, Convolution, ImpalaCNN, NatureCNN, blocks, sees_images
 from cairn.nets.optim import Flat
 
 
@@ -47,6 +47,30 @@ def test_half_precision_is_close_and_comes_out_whole():
     torch.testing.assert_close(half(images), whole(images), rtol=0.05, atol=0.02)
     half(images).sum().backward()
     assert all(p.grad.dtype == torch.float32 for p in half.parameters())
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_squares_as_channels_give_the_same_and_the_same_gradients(last):
+    torch.manual_seed(0)
+    layer = Convolution(3, 5, 8, 4)
+    images = torch.randint(0, 256, (2, 40, 52, 3) if last else (2, 3, 40, 52), dtype=torch.uint8)
+    images = images.permute(0, 3, 1, 2) if last else images
+    plain, squared = layer(images.float(), 255.0), layer.on_blocks(blocks(images).float(), 255.0)
+    torch.testing.assert_close(squared, plain)
+    for ours, theirs in zip(
+        torch.autograd.grad(squared.square().sum(), layer.parameters()),
+        torch.autograd.grad(plain.square().sum(), layer.parameters()),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_half_precision_reads_images_that_no_square_fits():
+    images = torch.randint(0, 256, (2, 4, 38, 50), dtype=torch.uint8)
+    torch.manual_seed(0)
+    half, whole = NatureCNN(spec(4, 38, 50), 5, bf16=True), NatureCNN(spec(4, 38, 50), 5)
+    whole.load_state_dict(half.state_dict())
+    torch.testing.assert_close(half(images), whole(images), rtol=0.05, atol=0.02)
 
 
 def test_many_images_pass_in_parts():

@@ -48,6 +48,15 @@ def test_an_altered_figure_is_noticed(saved):
         load_policy(saved)
 
 
+def test_a_policy_of_another_version_is_refused_by_what_is_unknown(saved):
+    rewrite(saved, agent={"kind": "SACConfig", "warp": 9})
+    with pytest.raises(CairnError, match=r"not a saved agent of this version of Cairn: SACConfig has no field warp\."):
+        load_policy(saved)
+    rewrite(saved, agent={"kind": "WarpConfig"})
+    with pytest.raises(CairnError, match=r"there is no WarpConfig\."):
+        load_policy(saved)
+
+
 def test_saving_never_replaces_what_is_not_a_policy(saved, tmp_path):
     agent = build(SACConfig(hidden=(8,)), SPEC)
     (tmp_path / "work").mkdir()

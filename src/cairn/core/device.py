@@ -30,10 +30,14 @@ def roomy(device: str, size: int) -> str:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Acting is too small to share among threads, and one that waits for work spins on a core an environment wants."""
+def one_thread(*, unless: bool = False) -> Iterator[None]:
+    """Acting is too small to share among threads, and one that waits for work spins on a core an environment wants.
+
+    Not so `unless` there is work for all of them, as there is where images are looked at.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if not unless:
+        torch.set_num_threads(1)
     try:
         yield
     finally:

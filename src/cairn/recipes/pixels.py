@@ -31,6 +31,31 @@ _GAME = Recipe(  # what games share: ten million steps are forty million frames
     log_every=10_000,
     threads=0,
 )
+_DQN = DQNConfig(
+    quantiles=50,
+    n_step=3,
+    layer_norm=True,  # without it two units in three of the dense layer die
+    lr=linear(2e-4, 1e-5),
+    adam_eps=0.01 / 32,  # as Dabney et al. 2018
+    batch_size=128,
+    capacity=400_000,
+    learning_starts=50_000,
+    updates_per_step=1 / 16,  # as many transitions for each step as 32 every fourth
+    epsilon=linear(1.0, 0.01, 0.15),
+    eval_epsilon=0.001,  # as Castro et al. 2018
+    target_every=500,  # eight thousand steps
+)
+_BREAKOUT = replace(
+    _GAME,
+    env="ALE/Breakout-v5",
+    agent=_DQN,
+    steps=5_200_000,
+    envs=64,
+    eval_every=500_000,
+    eval_episodes=20,
+    checkpoint_every=100_000,
+    about="the first stage of breakout-dqn: quantiles of the return, three steps, layer norm",
+)
 
 RECIPES = {
     "pong-ppo": replace(
@@ -51,27 +76,15 @@ RECIPES = {
         target=18,
         about="five steps of sixteen games an update",
     ),
+    "breakout-dqn-1": _BREAKOUT,
     "breakout-dqn": replace(
-        _GAME,
-        env="ALE/Breakout-v5",
-        agent=DQNConfig(
-            quantiles=50,
-            n_step=3,
-            layer_norm=True,  # without it two units in three of the dense layer die
-            lr=linear(2e-4, 1e-5),
-            adam_eps=0.01 / 32,  # as Dabney et al. 2018
-            batch_size=128,
-            capacity=400_000,
-            learning_starts=50_000,
-            updates_per_step=1 / 16,  # as many transitions for each step as 32 every fourth
-            epsilon=linear(1.0, 0.01, 0.1),
-            target_every=500,  # eight thousand steps
-        ),
-        steps=8_000_000,
-        envs=64,
+        _BREAKOUT,
+        agent=replace(_DQN, lr=linear(5e-5, 1e-6), epsilon=constant(0.01), learning_starts=10_000),
+        start="breakout-dqn-1",
+        steps=1_250_000,
         target=350,
-        checkpoint_every=100_000,
-        about="quantiles of the return; every frame stored once: 7.2 kB a transition, where stacks take 28 and more",
+        eval_every=400_000,
+        about="from breakout-dqn-1's policy, at a quarter of its rate: every frame stored once, 7.2 kB a transition",
     ),
     "breakout-ppo": replace(_GAME, env="ALE/Breakout-v5", target=390, about="the same agent as for pong"),
     "pixel-cartpole": Recipe(

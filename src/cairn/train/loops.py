@@ -8,6 +8,7 @@ import torch
 from cairn.agents.base import Agent, OffPolicy, OnPolicy
 from cairn.core.device import one_thread
 from cairn.core.types import Array, Box, Rollout, Spec
+from cairn.nets.cnn import sees_images
 from cairn.replay.base import Replay
 from cairn.replay.prioritised import Prioritised
 from cairn.train.run import Run
@@ -22,7 +23,7 @@ def on_policy(agent: OnPolicy, envs: Vector, run: Run) -> None:
     while run.going():
         if agent.horizon == 0:
             obs = envs.reset(run.env_seeds())
-        with one_thread():
+        with one_thread(unless=sees_images(agent.spec)):
             rollout, obs = collect(agent, envs, obs, run)
         if rollout is None:  # interrupted: what was collected is dropped
             break
@@ -93,8 +94,7 @@ def learn(agent: OffPolicy, replay: Replay, run: Run) -> None:
         count = 1 if isinstance(replay, Prioritised) else min(due - run.updates, TOGETHER)
         for batch in replay.sample(count * cfg.batch_size).to(run.device).dealt(count):
             run.updates += 1
-            metrics = agent.update(batch)
-            run.log(metrics)
+            run.log(metrics := agent.update(batch))
         if isinstance(replay, Prioritised):
             replay.weigh(metrics["train/td_error"])  # type: ignore[arg-type]
 

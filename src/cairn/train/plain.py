@@ -29,7 +29,8 @@ def from_plain(cls: type[T], data: Any) -> T:
     try:
         value: T = _build(cls, data)
     except (AttributeError, TypeError, ValueError, KeyError, StopIteration) as error:
-        raise CairnError(f"this is not a saved {getattr(cls, '__name__', cls)}: {error}.") from error
+        name = getattr(cls, "__name__", "agent")  # the one union that is read by itself
+        raise CairnError(f"this is not a saved {name} of this version of Cairn: {error}.") from error
     return value
 
 
@@ -61,4 +62,7 @@ def _build_union(options: tuple[Any, ...], data: Any) -> Any:
     some = [o for o in options if o is not type(None)]
     if len(some) == 1:
         return _build(some[0], data)
-    return _build(next(o for o in some if o.__name__ == data["kind"]), data)
+    kind = next((option for option in some if option.__name__ == data["kind"]), None)
+    if kind is None:
+        raise ValueError(f"there is no {data['kind']}")
+    return _build(kind, data)
