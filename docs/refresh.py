@@ -12,8 +12,9 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from cairn.report.table import read_results, recipe_rows
+from cairn.report.table import anchors, read_results, recipe_rows, result_rows
 
 ROOT = Path(__file__).parent.parent
 HEADS = {
@@ -23,8 +24,18 @@ HEADS = {
         "agent",
         "target",
         "recorded: mean return or success over fresh episodes, per training seed (episodes)",
+        "interquartile mean over seeds and its 95 % interval",
+        "published by others",
     ),
-    "README.zh-CN.md": ("配方", "任务", "智能体", "目标", "记录：每个训练种子在新回合上的平均回报或成功率（回合数）"),
+    "README.zh-CN.md": (
+        "配方",
+        "任务",
+        "智能体",
+        "目标",
+        "记录：每个训练种子在新回合上的平均回报或成功率（回合数）",
+        "各种子的四分位均值及其 95 % 区间",
+        "他人发表的结果",
+    ),
 }
 
 
@@ -35,14 +46,25 @@ def shown(figure: float, metric: str) -> str:
 
 def table(heads: tuple[str, ...]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    together, public = {row["recipe"]: row for row in result_rows(ROOT / "results")}, anchors(ROOT / "results")
     for row in recipe_rows(ROOT / "results"):
         records = read_results(ROOT / "results", row["recipe"])
         figures = ", ".join(shown(r["figure"], r["metric"]) for r in records) or "-"
         if records:
             figures += f" ({records[0]['episodes']:,})"
-        target = shown(row["target"], row["metric"])
-        lines.append(f"| `{row['recipe']}` | {row['task']} | {row['agent']} | {target} | {figures} |")
+        target = "-" if row["target"] is None else shown(row["target"], row["metric"])
+        cells = (f"`{row['recipe']}`", row["task"], row["agent"], target, figures)
+        cells += (interval(together.get(row["recipe"]), row["metric"]), public.get(row["recipe"], "-"))
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def interval(row: dict[str, Any] | None, metric: str) -> str:
+    """Of three seeds or more."""
+    if row is None or row["low"] is None:
+        return "-"
+    iqm, low, high = (shown(row[key], metric) for key in ("iqm", "low", "high"))
+    return f"{iqm} [{low}, {high}]"
 
 
 def refreshed(name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from cairn import CairnError
 from cairn.recipes import RECIPES
 from cairn.report.stats import interquartile_mean
-from cairn.report.table import read_results, result_rows, stamped
+from cairn.report.table import anchors, read_results, result_rows, stamped
 
 ROOT = Path(__file__).parent.parent
 MISSES = json.loads((ROOT / "results" / "misses.json").read_text())
@@ -37,6 +37,21 @@ def test_results_are_of_recipes_as_they_are_called():
     for path in (ROOT / "results").glob("*-s*.json"):
         record = json.loads(path.read_text())
         assert record["recipe"] in RECIPES and path.name == f"{record['recipe']}-s{record['seed']}.json"
+
+
+def test_anchors_are_of_recipes():
+    assert set(anchors(ROOT / "results")) <= set(RECIPES)
+
+
+def test_what_was_trained_again_lies_within_what_was_published():
+    """results/again: the published command on a seed that the table does not have."""
+    published = {row["recipe"]: row for row in result_rows(ROOT / "results")}
+    trained = sorted((ROOT / "results" / "again").glob("*.json"))
+    assert len(trained) >= 3
+    for path in trained:
+        (found,) = read_results(path.parent, path.stem.rpartition("-s")[0])
+        row = published[found["recipe"]]
+        assert not (ROOT / "results" / path.name).exists() and row["low"] <= round(found["figure"], 3) <= row["high"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])

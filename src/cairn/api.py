@@ -26,7 +26,7 @@ from cairn.train.recipe import Recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
 from cairn.vector.base import spec_of_env
-from cairn.vector.make import Backend, make_vector
+from cairn.vector.make import Backend, judging, make_vector
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Model:
 
     def evaluate(self, episodes: int = 100, seed: int = 1000) -> Score:
         """Mean return and success over fresh seeds."""
-        envs = make_vector(self.task.for_scoring(), min(episodes, 20), backend="sync")
+        envs = judging(self.task.for_scoring(), episodes)
         try:
             score = evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
             assert score is not None  # nobody stops it

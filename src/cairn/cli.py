@@ -253,10 +253,10 @@ def _scored(options: EvalArgs) -> tuple[Saved, Score]:
     from cairn.report.table import record
     from cairn.train.checkpoint import load_policy
     from cairn.train.evaluate import as_policy, evaluate
-    from cairn.vector.make import make_vector
+    from cairn.vector.make import judging
 
     saved = load_policy(options.path, device=options.device, seed=options.seed)
-    envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
+    envs = judging(saved.task.for_scoring(), options.episodes)
     try:
         policy = as_policy(saved.agent, explore=options.stochastic, device=options.device)
         score = evaluate(policy, envs, range(options.seed, options.seed + options.episodes))
@@ -356,14 +356,14 @@ def command_demos(args: list[str]) -> int:
     from cairn.experts.expert import Expert
     from cairn.report.video import prepare_headless
     from cairn.train.checkpoint import load_policy
-    from cairn.vector.make import make_vector
+    from cairn.vector.make import judging
 
     prepare_headless()
     options = validated(parse(DemosArgs, args, prog="cairn demos"))
     if options.out.suffix != ".npz":
         raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
     saved = load_policy(options.path)
-    envs = make_vector(saved.task.for_scoring(), min(options.episodes, 20), backend="sync")
+    envs = judging(saved.task.for_scoring(), options.episodes)
     try:
         expert = Expert(saved.agent, envs.spec, name=str(options.path))
         demos = record(expert, envs, range(options.seed, options.seed + options.episodes), saved.task.id)

@@ -105,12 +105,19 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
     return records
 
 
+def anchors(results: Path) -> dict[str, str]:
+    """The best that others have published of a recipe's task, where something is known: results/anchors.json."""
+    path = results / "anchors.json"
+    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
 def result_rows(results: Path) -> list[dict[str, Any]]:
     """One row a recipe that has a result: what its seeds say together, beside the target.
 
     The interval is that of the interquartile mean over seeds, and there where three or more say something.
     """
-    rows = []
+    rows, public = [], anchors(results)
     for name, recipe in RECIPES.items():
         records = read_results(results, name)
         if not records:
@@ -132,6 +139,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
                 "episodes": records[0]["episodes"],
                 "steps": round(sum(r["train_steps"] for r in records) / len(records)),
                 "settings": _settings(recipe, records),
+                "public": public.get(name),
             }
         )
     return rows

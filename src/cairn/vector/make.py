@@ -66,6 +66,12 @@ def make_vector(
     return Sync(makers, timeout=timeout)
 
 
+def judging(task: EnvMaker, episodes: int) -> Vector:
+    """Environments in which that many episodes are scored: a game's own vector, else the original, here."""
+    native = fitting(task, 1) == ["atari"]
+    return make_vector(task, min(episodes, 20), backend="atari" if native else "sync")
+
+
 def choose(task: EnvMaker, num_envs: int, workers: int = 0) -> Backend:
     """What "auto" stands for: of those that are right for the task, the one that steps it the fastest here."""
     found = {backend: throughput(task, num_envs, backend, workers=workers) for backend in fitting(task, num_envs)}
