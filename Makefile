@@ -41,7 +41,7 @@ fmt: $(VENV)/.ready
 # The guide, in English and Chinese, without any request to the network. Its packages (pure Python, some 25 MB to fetch) are part of
 # EXTRAS, though only this target and tests/test_docs.py use them: so CI proves at every commit that each page builds.
 docs: $(VENV)/.ready
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "build/site/index.html, build/site/zh/index.html"
 
 bench: $(VENV)/.ready

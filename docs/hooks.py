@@ -207,6 +207,8 @@ def book(locale: str) -> str:
 
     where = {}
     for page in sorted((ROOT / "docs" / "experiments").glob("*.md")):
+        if page.name.endswith(".zh.md"):  # a link to the English page finds its translation
+            continue
         for name in re.findall(r"<!-- (?:recipe|figures): (\S+) -->", page.read_text()):
             where[name] = f"experiments/{page.name}"
     heads = WORDS[locale]["heads"]

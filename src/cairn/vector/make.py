@@ -68,8 +68,9 @@ def make_vector(
 
 def judging(task: EnvMaker, episodes: int) -> Vector:
     """Environments in which that many episodes are scored: a game's own vector, else the original, here."""
-    native = fitting(task, 1) == ["atari"]
-    return make_vector(task, min(episodes, 20), backend="atari" if native else "sync")
+    if fitting(task, 1) == ["atari"]:
+        return make_vector(task, min(episodes, 50), backend="atari")  # together: all wait for the longest game
+    return make_vector(task, min(episodes, 20), backend="sync")
 
 
 def choose(task: EnvMaker, num_envs: int, workers: int = 0) -> Backend:
