@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from cairn.core.types import Discrete, Spec
-from cairn.nets.cnn import AT_ONCE, Convolution, ImpalaCNN, NatureCNN, blocks, sees_images
+from cairn.nets.cnn import AT_ONCE, Convolution, ImpalaCNN, NatureCNN, blocks, sees_images, squares
 from cairn.nets.optim import Flat
 
 
@@ -65,10 +65,18 @@ def test_squares_as_channels_give_the_same_and_the_same_gradients(last):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_half_precision_reads_images_that_no_square_fits():
-    images = torch.randint(0, 256, (2, 4, 38, 50), dtype=torch.uint8)
+def test_squares_of_whole_pixels_give_the_same():
     torch.manual_seed(0)
-    half, whole = NatureCNN(spec(4, 38, 50), 5, bf16=True), NatureCNN(spec(4, 38, 50), 5)
+    layer = Convolution(6, 5, 4, 2)
+    x = torch.randn(3, 6, 10, 14).to(memory_format=torch.channels_last)
+    torch.testing.assert_close(layer.on_blocks(squares(x, 2), whole_pixels=True), layer(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sides", [(38, 50), (40, 52), (44, 52)])
+def test_half_precision_reads_images_whether_or_not_squares_fit(sides):
+    images = torch.randint(0, 256, (2, 4, *sides), dtype=torch.uint8)
+    torch.manual_seed(0)
+    half, whole = NatureCNN(spec(4, *sides), 5, bf16=True), NatureCNN(spec(4, *sides), 5)
     whole.load_state_dict(half.state_dict())
     torch.testing.assert_close(half(images), whole(images), rtol=0.05, atol=0.02)
 

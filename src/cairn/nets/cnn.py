@@ -52,24 +52,34 @@ class Convolution(nn.Module):
         weight = self.weight if unit == 1.0 else self.weight / unit
         return F.conv2d(x, weight.to(x.dtype), self.bias.to(x.dtype), self.stride, self.padding)
 
-    def on_blocks(self, x: Tensor, unit: float) -> Tensor:
-        """The same of what `blocks` made of an image: a kernel of so many blocks, each laid over every one."""
+    def on_blocks(self, x: Tensor, unit: float = 1.0, *, whole_pixels: bool = False) -> Tensor:
+        """The same of what `blocks` made of bytes, or `squares` of `whole_pixels`: a kernel of blocks laid on each."""
         side, (fan_out, fan_in, kernel, _) = self.stride, self.weight.shape
-        whole = kernel // side
-        weight = (self.weight / unit).view(fan_out, fan_in, whole, side, whole, side)
-        weight = weight.permute(0, 1, 3, 5, 2, 4).reshape(fan_out, -1, whole, whole)
+        many = kernel // side
+        weight = self.weight if unit == 1.0 else self.weight / unit
+        weight = weight.view(fan_out, fan_in, many, side, many, side)
+        weight = weight.permute((0, 3, 5, 1, 2, 4) if whole_pixels else (0, 1, 3, 5, 2, 4))
+        weight = weight.reshape(fan_out, -1, many, many)
         return F.conv2d(x, weight.to(x.dtype), self.bias.to(x.dtype))
 
 
 def blocks(images: Tensor) -> Tensor:
     """Bytes [B, channels, height, width] -> [B, 16 channels, height / 4, width / 4]: pixels of a square as channels.
 
-    Four bytes of a row move as one number.
+    Four bytes of a row move as one number: of a square's channels the last to change is the image's own.
     """
     batch, channels, height, width = images.shape
     rows = images.contiguous().view(torch.int32).view(batch, channels, height // 4, 4, width // 4)
-    squares = rows.permute(0, 2, 4, 1, 3).reshape(batch, height // 4, width // 4, channels * 4)
-    return squares.view(torch.uint8).permute(0, 3, 1, 2)
+    found = rows.permute(0, 2, 4, 1, 3).reshape(batch, height // 4, width // 4, channels * 4)
+    return found.view(torch.uint8).permute(0, 3, 1, 2)
+
+
+def squares(x: Tensor, side: int) -> Tensor:
+    """[B, channels, height, width], channels last in memory -> the same of squares, their pixels one after another."""
+    batch, channels, height, width = x.shape
+    cut = x.permute(0, 2, 3, 1).reshape(batch, height // side, side, width // side, side, channels)
+    found = cut.transpose(2, 3).reshape(batch, height // side, width // side, side * side * channels)
+    return found.permute(0, 3, 1, 2)
 
 
 class CNN(nn.Module):
@@ -146,21 +156,21 @@ class NatureCNN(CNN):
         return channels * math.prod(sides)
 
     def look(self, images: Tensor) -> Tensor:
-        first, *others = self.stack
+        first, second, third = self.stack
         if self.in_blocks(images):
             x = self.bent(first.on_blocks(blocks(images).to(self.dtype), 255.0))
+            x = self.bent(second.on_blocks(squares(x, second.stride), whole_pixels=True))
         else:
-            x = self.bent(first(self.numbers(images), 255.0))
-        for layer in others:
-            x = self.bent(layer(x))
-        return x
+            x = self.bent(second(self.bent(first(self.numbers(images), 255.0))))
+        return self.bent(third(x))
 
     def bent(self, x: Tensor) -> Tensor:
         return (F.group_norm(x, 1) if self.layer_norm else x).relu_()  # of one group: the whole layer
 
     def in_blocks(self, images: Tensor) -> bool:
-        """Whether squares of 4 x 4 pixels are seen as channels: in half precision a CPU takes half the time for it."""
-        return self.dtype == torch.bfloat16 and images.device.type == "cpu" and not any(x % 4 for x in images.shape[2:])
+        """Whether squares of pixels are seen as channels: in half precision a CPU takes a quarter less time for it."""
+        fits = not any(side % 4 or (side // 4 - 1) % 2 for side in images.shape[2:])  # both layers' strides
+        return fits and self.dtype == torch.bfloat16 and images.device.type == "cpu"
 
 
 class ImpalaCNN(CNN):
