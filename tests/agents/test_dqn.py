@@ -47,16 +47,6 @@ def test_a_range_that_is_none_is_refused(q_range):
         DQN(DQNConfig(q_range=q_range), SPEC)
 
 
-def test_a_judged_policy_takes_a_share_of_chances_and_learns_nothing_of_it():
-    obs = torch.randn(4000, 3, generator=torch.Generator().manual_seed(1))
-    agent = DQN(DQNConfig(hidden=(16,), eval_epsilon=0.5), SPEC, seed=3)
-    greedy = DQN(DQNConfig(hidden=(16,)), SPEC, seed=3)
-    before = agent.generator.get_state()
-    other = agent.act(obs, explore=False) != greedy.act(obs, explore=False)
-    assert 0.2 < other.float().mean() < 0.3  # half are drawn, and half of those are the best by chance
-    assert torch.equal(agent.generator.get_state(), before)
-
-
 def test_the_target_of_quantiles_is_made_of_each_and_the_best_action_by_their_mean():
     batch = transitions([1.0, -1.0, 0.5])
     agent = DQN(DQNConfig(hidden=(16,), quantiles=5, double=False), SPEC, seed=3)

@@ -46,7 +46,6 @@ class DQNConfig:
     priority: Unit = 0.0  # α: drawn in proportion to |δ|^α; 0: evenly
     priority_beta: Share = linear(0.4, 1.0)  # β: how far the uneven draw is corrected
     epsilon: Share = linear(1.0, 0.05, 0.2)  # ε
-    eval_epsilon: Unit = 0.0  # ε where it is judged: a little breaks the loops a greedy policy can be caught in
     tau: Unit = 1.0  # τ: share of Q taken over at each target update
     target_every: Count = 250  # updates between target updates
     max_norm: Positive = 10.0  # gradient norm
@@ -81,7 +80,6 @@ class DQN:
         self.target_flat = Flat(self.target)
         self.allowed: Callable[[Tensor], Tensor] | None = None  # obs -> [N, actions] bool; None: all of them
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.judges = torch.Generator(device).manual_seed(seed)  # its own: being judged changes nothing learned
         self.updates = torch.zeros((), dtype=torch.int64)
         self.learn, self.toss = graphed(self._learn, self.generator), graphed(self._toss, self.generator)
         self.policy_parts: Parts = {"encoder": self.encoder, "q": self.q, "target": self.target}
@@ -90,29 +88,21 @@ class DQN:
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
-        if explore:
-            return self.toss([obs, torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)])
-        if self.cfg.eval_epsilon:
-            return self._drawn(obs, self.cfg.eval_epsilon, self.judges)
-        return self._best(self.q(self.encoder(obs)), obs)
+        if not explore:
+            return self._best(self.q(self.encoder(obs)), obs)
+        return self.toss([obs, torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)])
 
     def _toss(self, seen: list[Tensor]) -> Tensor:
         """What is best for obs [N, ...], or with a share ε any action: `seen` is both."""
         obs, epsilon = seen
-        return self._drawn(obs, epsilon, self.generator)
-
-    def _drawn(self, obs: Tensor, epsilon: Tensor | float, generator: torch.Generator) -> Tensor:
-        coin = torch.rand(len(obs), generator=generator, device=obs.device)
-        return torch.where(coin < epsilon, self._dice(obs, generator), self._best(self.q(self.encoder(obs)), obs))
+        coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
+        return torch.where(coin < epsilon, self.dice(obs), self._best(self.q(self.encoder(obs)), obs))
 
     def dice(self, obs: Tensor) -> Tensor:
         """Actions [N], each that is allowed equally likely."""
-        return self._dice(obs, self.generator)
-
-    def _dice(self, obs: Tensor, generator: torch.Generator) -> Tensor:
         if self.allowed is None:
-            return torch.randint(self.actions, (len(obs),), generator=generator, device=obs.device)
-        return torch.multinomial(self.allowed(obs).float(), 1, generator=generator)[:, 0]
+            return torch.randint(self.actions, (len(obs),), generator=self.generator, device=obs.device)
+        return torch.multinomial(self.allowed(obs).float(), 1, generator=self.generator)[:, 0]
 
     def _best(self, q: Tensor, obs: Tensor) -> Tensor:
         """The allowed action of the highest q [N, actions]; one that is never taken never learns what it is worth."""

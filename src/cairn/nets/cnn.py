@@ -55,6 +55,7 @@ class Convolution(nn.Module):
     def on_blocks(self, x: Tensor, unit: float = 1.0, *, whole_pixels: bool = False) -> Tensor:
         """The same of what `blocks` made of bytes, or `squares` of `whole_pixels`: a kernel of blocks laid on each."""
         side, (fan_out, fan_in, kernel, _) = self.stride, self.weight.shape
+        assert self.padding == 0 and kernel % side == 0
         many = kernel // side
         weight = self.weight if unit == 1.0 else self.weight / unit
         weight = weight.view(fan_out, fan_in, many, side, many, side)
@@ -69,9 +70,9 @@ def blocks(images: Tensor) -> Tensor:
     Four bytes of a row move as one number: of a square's channels the last to change is the image's own.
     """
     batch, channels, height, width = images.shape
-    rows = images.contiguous().view(torch.int32).view(batch, channels, height // 4, 4, width // 4)
-    found = rows.permute(0, 2, 4, 1, 3).reshape(batch, height // 4, width // 4, channels * 4)
-    return found.view(torch.uint8).permute(0, 3, 1, 2)
+    rows = images.reshape(-1).contiguous().view(torch.int32).view(batch, channels, height // 4, 4, width // 4)
+    found = rows.permute(0, 2, 4, 1, 3).reshape(-1).contiguous().view(torch.uint8)
+    return found.view(batch, height // 4, width // 4, channels * 16).permute(0, 3, 1, 2)
 
 
 def squares(x: Tensor, side: int) -> Tensor:
@@ -168,7 +169,7 @@ class NatureCNN(CNN):
         return (F.group_norm(x, 1) if self.layer_norm else x).relu_()  # of one group: the whole layer
 
     def in_blocks(self, images: Tensor) -> bool:
-        """Whether squares of pixels are seen as channels: in half precision a CPU takes a quarter less time for it."""
+        """Whether squares of pixels are seen as channels: in half precision a CPU takes a third less time for it."""
         fits = not any(side % 4 or (side // 4 - 1) % 2 for side in images.shape[2:])  # both layers' strides
         return fits and self.dtype == torch.bfloat16 and images.device.type == "cpu"
 

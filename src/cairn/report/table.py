@@ -37,11 +37,18 @@ def recipe_rows(results: Path) -> list[dict[str, Any]]:
                 "target": recipe.target,
                 "metric": recipe.metric,
                 "best": max(figures) if figures else None,
-                "seeds": f"{sum(f >= (recipe.target or 0) for f in figures)}/{len(figures)}" if figures else "",
+                "seeds": _at_target(figures, recipe.target),
                 "steps": recipe.steps,
             }
         )
     return rows
+
+
+def _at_target(figures: Sequence[float], target: float | None) -> str:
+    """'2/3' of the seeds; how many there are, where nothing is aimed at."""
+    if not figures or target is None:
+        return str(len(figures) or "")
+    return f"{sum(figure >= target for figure in figures)}/{len(figures)}"
 
 
 def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
@@ -124,7 +131,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
             continue
         figures = [float(r["figure"]) for r in records]
         low, high = bootstrap(figures) if len(figures) > 2 else (None, None)
-        met = recipe.target is not None and interquartile_mean(figures) >= recipe.target
+        met = "" if recipe.target is None else "yes" if interquartile_mean(figures) >= recipe.target else "no"
         rows.append(
             {
                 "recipe": name,
@@ -135,9 +142,10 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
                 "worst": round(min(figures), 3),
                 "best": round(max(figures), 3),
                 "target": recipe.target,
-                "met": "yes" if met else "no",
+                "met": met,
                 "episodes": records[0]["episodes"],
                 "steps": round(sum(r["train_steps"] for r in records) / len(records)),
+                "from": recipe.start,  # whose steps come before these
                 "settings": _settings(recipe, records),
                 "public": public.get(name),
             }

@@ -32,6 +32,7 @@ from cairn.core.types import Array, Discrete, Spec
 from cairn.experts.demos import Demos, read, record
 from cairn.experts.expert import Expert
 from cairn.experts.values import Critics, Fitted, Played, Rollouts, Values
+from cairn.nets.cnn import sees_images
 from cairn.replay.growing import Growing
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run
@@ -212,7 +213,7 @@ def roll_in(
     left = rng.integers(1, cut + 1, count) if cut else np.full(count, np.iinfo(np.int64).max)
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(count, bool)
-    with one_thread():
+    with one_thread(unless=sees_images(agent.spec)):
         while open_.any() and run.step < run.recipe.steps:
             if run.interrupted:
                 return None

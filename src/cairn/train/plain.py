@@ -28,7 +28,7 @@ def from_plain(cls: type[T], data: Any) -> T:
     """The value of type `cls` that `to_plain` wrote; CairnError where a field is unknown or of another type."""
     try:
         value: T = _build(cls, data)
-    except (AttributeError, TypeError, ValueError, KeyError, StopIteration) as error:
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
         name = getattr(cls, "__name__", "agent")  # the one union that is read by itself
         raise CairnError(f"this is not a saved {name} of this version of Cairn: {error}.") from error
     return value
@@ -62,7 +62,8 @@ def _build_union(options: tuple[Any, ...], data: Any) -> Any:
     some = [o for o in options if o is not type(None)]
     if len(some) == 1:
         return _build(some[0], data)
-    kind = next((option for option in some if option.__name__ == data["kind"]), None)
+    told = data.get("kind") if isinstance(data, dict) else None
+    kind = next((option for option in some if option.__name__ == told), None)
     if kind is None:
-        raise ValueError(f"there is no {data['kind']}")
+        raise ValueError(f"there is no {told}" if told else "it does not say of which kind it is")
     return _build(kind, data)

@@ -93,7 +93,9 @@ def train(
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
         if not begun:
             if recipe.start:
-                load_start(_found(recipe.start, "start from"), agent)
+                source = _found(recipe.start, "start from", runs_first=True)
+                print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
+                load_start(source, agent)
             for level, path in recipe.levels.items():
                 load_level(_found(path, "start a level from"), agent, level)
         if isinstance(recipe.agent, Imitator):
@@ -175,14 +177,14 @@ def _expert(recipe: Recipe, given: Source | None) -> Source | None:
     return saved.agent
 
 
-def _found(name: str, use: str) -> Path:
+def _found(name: str, use: str, *, runs_first: bool = False) -> Path:
     """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name."""
-    for folder in (Path(name), Path("zoo") / name):
+    runs = [folder for folder in Path("runs").glob("*-s*") if folder.name.rpartition("-s")[0] == name]
+    newest = sorted(runs, key=lambda folder: folder.stat().st_mtime)[-1:]
+    zoo = [Path("zoo") / name]
+    for folder in (Path(name), *(newest + zoo if runs_first else zoo + newest)):
         if folder.exists():
             return folder
-    runs = [folder for folder in Path("runs").glob("*-s*") if folder.name.rpartition("-s")[0] == name]
-    if runs:
-        return max(runs, key=lambda folder: folder.stat().st_mtime)
     raise CairnError(f"there is no {name} to {use}: name a folder, or run `cairn train {name}` first.")
 
 
