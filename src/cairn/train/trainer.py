@@ -85,7 +85,7 @@ def train(
         torch.set_num_threads(recipe.threads)
     envs = _company(recipe) if recipe.vector == "ray" else _vector(recipe, recipe.envs)
     scorer = Scorer(recipe)
-    lesson = None
+    lesson, source = None, None
     try:
         if agent is None:
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
@@ -94,7 +94,6 @@ def train(
         if not begun:
             if recipe.start:
                 source = _found(recipe.start, "start from", runs_first=True)
-                print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
                 load_start(source, agent)
             for level, path in recipe.levels.items():
                 load_level(_found(path, "start a level from"), agent, level)
@@ -104,6 +103,8 @@ def train(
         watcher = None if watch is None else watch(recipe.agent, envs.spec, folder if resume else None)
         run = Run(recipe, folder, scorer, watcher)
         replay = _replay(recipe, agent, envs, folder)
+        if source is not None:
+            print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
         run.resume(agent, replay) if resume else run.start()
         with run:
             try:
