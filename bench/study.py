@@ -1,4 +1,4 @@
-"""`python -m bench.study NAME [--seeds 1 2 3] [--jobs 2] [--draw]`: one recipe trained in several variants.
+"""`python -m bench.study NAME [--seeds 1 2 3] [--jobs 2] [--draw] [options]`: one recipe trained in several variants.
 
     bitflip     success against steps for 8 to 50 bits, with hindsight and without
     her-goals   strategies and k of hindsight, one goal against many, hindsight against none
@@ -8,6 +8,7 @@
     pixels      pixel-cartpole with one thing changed: how long an action is held, view, pixels, stack, averaged reward
 
 Each variant is a plain `cairn train` in a process of its own, under runs/study; one that was finished is not run again.
+Other options, such as --device cuda, go to each of them.
 The curves go to results/studies/NAME.json; --draw makes docs/img/NAME.png and prints the table from that file alone.
 """
 
@@ -19,8 +20,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,7 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
             command = [*train, "--resume", "--out", str(folder)]
         subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
         newest = sorted((folder / "checkpoints").iterdir())[-1]  # where it ended, not its best moment
-        evaluate = [*cairn, "eval", str(newest), "--episodes", str(variant.episodes), "--json"]
+        evaluate = [*cairn, "eval", str(newest), "--episodes", str(variant.episodes), "--json", "--device", "auto"]
         done.write_text(subprocess.run(evaluate, check=True, env=env, capture_output=True, text=True).stdout)
     score = json.loads(done.read_text())
     curve = [list(point) for point in evaluations(folder, "return" if score["success"] is None else "success")]
@@ -177,8 +179,8 @@ def figure(run: dict[str, Any]) -> str:
     return f"{run['mean']:.0f}" if run["success"] is None else f"{run['success']:.1%}"
 
 
-def study(name: str, seeds: list[int], jobs: int, only: str = "") -> Path:
-    variants = [variant for variant in NAMES[name]() if only in variant.name]
+def study(name: str, seeds: list[int], jobs: int, only: str = "", options: Sequence[str] = ()) -> Path:
+    variants = [replace(v, options=(*v.options, *options)) for v in NAMES[name]() if only in v.name]
     work = [(variant, seed) for variant in variants for seed in seeds]
     with ThreadPoolExecutor(jobs) as pool:
         found = list(pool.map(lambda one: run(name, *one), work))
@@ -224,8 +226,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, one core each")
     parser.add_argument("--only", default="", help="variants with this in their name; the others stay as recorded")
     parser.add_argument("--draw", action="store_true", help="only draw what is recorded")
-    args = parser.parse_args()
-    print(draw(args.name) if args.draw else study(args.name, args.seeds, args.jobs, args.only))
+    args, options = parser.parse_known_args()
+    print(draw(args.name) if args.draw else study(args.name, args.seeds, args.jobs, args.only, options))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,12 @@ _BREAKOUT = replace(
 RECIPES = {
     "pong-ppo": replace(
         _GAME,
-        agent=replace(_PPO, horizon=64, batch_size=512, lr=linear(4e-4, 0.0)),
-        steps=6_000_000,
+        agent=replace(_PPO, horizon=64, batch_size=512, lr=linear(4e-4, 0.0), bf16=True),
+        steps=4_000_000,
         envs=64,
         target=20,
+        hold=100,  # to the end: a few games, each played many times, are all that an evaluation sees
+        eval_every=500_000,
         about="frame skip, 64 games at once, ends stored as they were",
     ),
     "pong-a2c": replace(
