@@ -1,85 +1,58 @@
-"""`python -m bench.basicmath [--episodes 30]`: what BasicMath pays to who does not calculate, and to who does.
+"""`python -m bench.basicmath [--episodes 100]`: what BasicMath pays to who does not calculate, and to who does.
 
-Random actions and every constant one play the recipe's own games; the true score of whole games, mean over episodes.
-The ceiling is played as well, by who reads both numbers from the game's memory and presses the digits of their sum,
-under the same frame skip and time limit.
+Random actions and every constant one, by buttons and by answers; and the ceiling, who reads both numbers from the
+game's memory and types their sum. Mean and deviation over whole games on fresh seeds.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from cairn.core.types import Array, Episode
-from cairn.recipes import find
-from cairn.train.evaluate import Score, evaluate
-from cairn.vector.make import make_vector
+from cairn.core.types import Episode
+from cairn.envs.basicmath import By
+from cairn.envs.make import Task
+from cairn.train.evaluate import Score
 
 SEED = 1000
+FIRST, SECOND = 52, 58  # cells of the game's memory: the two numbers
 
 
-def play(choose: Callable[[Array], Array], episodes: int) -> Score:
-    recipe = find("basicmath")
-    envs = make_vector(recipe.judged_task.for_scoring(), min(episodes, 16), backend=recipe.vector)
-    try:
-        score = evaluate(choose, envs, range(SEED, SEED + episodes))
-    finally:
-        envs.close()
-    assert score is not None  # nobody stops it
-    return score
-
-
-READY, FIRST, SECOND = 2, 52, 58  # cells of the game's memory: 1 while it waits for an answer, and the two numbers
-
-
-def calculate(episodes: int) -> Score:
-    """The digits of the sum, ones first: UP goes from nothing to 0 and on by one, LEFT to the tens, FIRE answers."""
-    env: Any = find("basicmath").judged_task.for_scoring()()
-    button = {name: at for at, name in enumerate(names())}
+def play(env: Any, choose: Callable[[], int], episodes: int) -> Score:
     played = []
     for seed in range(SEED, SEED + episodes):
         env.reset(seed=seed)
-        keys: list[str] = []
         total, steps, over = 0.0, 0, False
         while not over:
-            memory = env.unwrapped.ale.getRAM()
-            if not keys and memory[READY]:
-                ones, tens = (int(memory[FIRST]) + int(memory[SECOND])) % 10, int(memory[FIRST] + memory[SECOND]) // 10
-                keys = ["UP"] * (ones + 1) + (["LEFT"] + ["UP"] * (tens + 1) if tens else []) + ["FIRE"]
-                keys += ["NOOP"] * 4  # until it has taken notice
-            _, reward, terminated, truncated, _ = env.step(button[keys.pop(0) if keys else "NOOP"])
+            _, reward, terminated, truncated, _ = env.step(choose())
             total, steps, over = total + reward, steps + 1, terminated or truncated
         played.append(Episode(0, total, steps, None))
     return Score.of(played)
 
 
-def names() -> list[str]:
-    """The game's actions, by their buttons."""
-    recipe = find("basicmath")
-    env = recipe.task()
-    return [action.name for action in env.unwrapped.actions]  # type: ignore[attr-defined]
+def total(env: Any) -> int:
+    """What the game asks for."""
+    memory = env.unwrapped.ale.getRAM()
+    return int(memory[FIRST]) + int(memory[SECOND])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.basicmath", description=__doc__)
-    parser.add_argument("--episodes", type=int, default=30)
+    parser.add_argument("--episodes", type=int, default=100)
     episodes = parser.parse_args().episodes
-    rng = np.random.default_rng(0)
-    actions = names()
-    print(f"random    {play(lambda obs: rng.integers(0, len(actions), len(obs)), episodes)}", flush=True)
-    scores = {}
-    for action, name in enumerate(actions):
-        scores[name] = play(lambda obs, action=action: np.full(len(obs), action), episodes)
-        print(f"{name:<9} {scores[name]}", flush=True)
-    best = max(scores, key=lambda name: scores[name].mean)
-    print(f"sums      {calculate(episodes)}", flush=True)
-    print(f"the best constant is {best}: {scores[best]}")
+    for by in get_args(By):
+        env: Any = Task("cairn/BasicMath-v0", args={"by": by})()
+        count, rng = env.action_space.n, np.random.default_rng(0)
+        words = [action.name for action in env.unwrapped.actions] if by == "button" else [str(n) for n in range(count)]
+        print(f"by {by}: random {play(env, lambda n=count, rng=rng: int(rng.integers(n)), episodes)}", flush=True)
+        scores = {word: play(env, lambda at=at: at, episodes) for at, word in enumerate(words)}
+        best = max(scores, key=lambda word: scores[word].mean)
+        print(f"by {by}: the best constant is {best}: {scores[best]}", flush=True)
+    print(f"sums: {play(env, lambda: total(env), episodes)}")
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     main()

@@ -1,4 +1,4 @@
-"""`python -m bench.held [--candidates 2000]`: how long a pole can be kept up when each push is held for 1, 2 or 4 steps.
+"""`python -m bench.held [--candidates 2000]`: how long a pole can be kept up if a push is held for some steps.
 
 No pictures and no learning: straight lines through the true state, drawn at random, the best of which plays 100 fresh
 episodes. What it reaches any policy that sees the state can.

@@ -84,3 +84,17 @@ def test_weights_count_and_errors_are_told(quantiles):
     told = agent.update(batch)
     assert torch.isclose(told["train/loss"], want)
     torch.testing.assert_close(told["train/td_error"], (target - q).abs())
+
+
+def test_each_environment_has_an_epsilon_of_its_own():
+    """ε^(1 + αi / (N - 1)): the first explores most."""
+    cfg = DQNConfig(hidden=(4,), epsilon=constant(0.5), epsilon_spread=3.0)
+    agent = DQN(cfg, SPEC, seed=0)
+    obs = torch.zeros(5, *SPEC.obs_shape)
+    best = agent.act(obs, explore=False)
+    other = sum((agent.act(obs, explore=True) != best).float() for _ in range(4000)) / 4000
+    share = 1 - 1 / SPEC.action.n
+    expected = share * 0.5 ** (1 + 3 * torch.linspace(0, 1, 5))
+    torch.testing.assert_close(other, expected, atol=0.03, rtol=0)
+    one = sum(int(agent.act(obs[:1], explore=True) != best[:1]) for _ in range(4000)) / 4000
+    assert abs(one - share * 0.5) < 0.03

@@ -1,7 +1,8 @@
 """Deep Q-learning (Mnih et al. 2015) with double estimation (van Hasselt et al. 2016) and n-step returns.
 
 Options, each with its paper: dueling streams (Wang et al. 2016), quantiles of the return (Dabney et al. 2018; both in
-`nets/values.py`), and replay by priority (Schaul et al. 2016; `replay/prioritised.py`).
+`nets/values.py`), replay by priority (Schaul et al. 2016; `replay/prioritised.py`), and an ε for each environment, so
+that some try new things while others make use of what is known (Horgan et al. 2018).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import Count, Natural, Positive, Unit, Widths, validated
+from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td, importance, quantile_huber
 from cairn.core.schedules import Rate, Share, constant, linear
@@ -46,6 +47,7 @@ class DQNConfig:
     priority: Unit = 0.0  # α: drawn in proportion to |δ|^α; 0: evenly
     priority_beta: Share = linear(0.4, 1.0)  # β: how far the uneven draw is corrected
     epsilon: Share = linear(1.0, 0.05, 0.2)  # ε
+    epsilon_spread: NonNegative = 0.0  # α: environment i of N has ε^(1 + αi / (N - 1)); 0: all have ε
     tau: Unit = 1.0  # τ: share of Q taken over at each target update
     target_every: Count = 250  # updates between target updates
     max_norm: Positive = 10.0  # gradient norm
@@ -90,7 +92,10 @@ class DQN:
         """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
         if not explore:
             return self._best(self.q(self.encoder(obs)), obs)
-        return self.toss([obs, torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)])
+        epsilon = torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)
+        if self.cfg.epsilon_spread and len(obs) > 1:
+            epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
+        return self.toss([obs, epsilon])
 
     def _toss(self, seen: list[Tensor]) -> Tensor:
         """What is best for obs [N, ...], or with a share ε any action: `seen` is both."""

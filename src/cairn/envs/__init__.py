@@ -9,5 +9,6 @@ gym.register("cairn/BalancingPlate-v0", "cairn.envs.plate:BalancingPlate", max_e
 gym.register("cairn/FetchReachFar-v0", "cairn.envs.reachfar:FetchReachFar", max_episode_steps=100)
 gym.register("cairn/KeyDoorRooms-v0", "cairn.envs.rooms:KeyDoorRooms", max_episode_steps=400)
 gym.register("cairn/PixelCartPole-v0", "cairn.envs.pixelcartpole:PixelCartPole")
+gym.register("cairn/BasicMath-v0", "cairn.envs.basicmath:BasicMath")
 for _name in ("AntMaze", "AntPush", "AntFall", "AntGather"):
     gym.register(f"cairn/{_name}-v0", f"cairn.envs.ant_tasks:{_name}", max_episode_steps=500)

@@ -37,7 +37,7 @@ class Atari(gym.Env[Any, Any]):
         self.noop = ale_py.Action.NOOP
         self.button = ale_py.Action.FIRE if game.fire and ale_py.Action.FIRE in self.actions else None
         height, width = self.ale.getScreenDims()
-        self.shrink = _shares(height, game.size), _shares(width, game.size).T.copy()
+        self.shrink = shares(height, game.size), shares(width, game.size).T.copy()
         self.screens = np.zeros((2, height, width), np.uint8)  # of the last two frames
         self.frames = np.zeros((game.stack, game.size, game.size), np.uint8)
         self.observation_space = spaces.Box(0, 255, self.frames.shape, np.uint8)
@@ -130,7 +130,7 @@ class Atari(gym.Env[Any, Any]):
         return self.ale.getScreenRGB() if self.render_mode == "rgb_array" else None
 
 
-def _shares(long: int, short: int) -> Array:
+def shares(long: int, short: int) -> Array:
     """[short, long]: which share each of `long` cells has in each of `short` that lie over the same length."""
     edge, cell = np.linspace(0, long, short + 1), np.arange(long)
     inside: Array = np.minimum(edge[1:, None], cell + 1) - np.maximum(edge[:-1, None], cell)

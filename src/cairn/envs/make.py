@@ -24,6 +24,7 @@ from cairn.envs.wrappers import History, Resets, RewardFloor, TimeFeature
 # Families that register themselves when their package is imported: prefix of the id, package, extra that brings it.
 _PLUGINS = (
     ("ALE/", "ale_py", "atari"),
+    ("cairn/BasicMath", "ale_py", "atari"),
     ("cairn/RaceCar", "pybullet", "bullet"),
     ("cairn/Bullet", "pybullet", "bullet"),
     ("cairn/BalancingPlate", "pybullet", "bullet"),

@@ -56,15 +56,28 @@ _BREAKOUT = replace(
     about="the first stage of breakout-dqn: quantiles of the return, three steps, layer norm",
 )
 
+_SUMS_DQN = DQNConfig(lr=constant(3e-4), layer_norm=True, batch_size=64, target_every=250)
+_SUMS = Recipe(
+    env="cairn/BasicMath-v0",
+    agent=_SUMS_DQN,
+    steps=20_000,
+    envs=8,
+    eval_episodes=20,
+    checkpoint_every=50_000,
+)
+_MANY_GAMES = replace(
+    _GAME,
+    agent=replace(_PPO, horizon=64, batch_size=512, lr=linear(4e-4, 0.0), bf16=True),
+    envs=64,
+    hold=100,  # to the end: a few games, each played many times, are all that an evaluation sees
+    eval_every=500_000,
+)
+
 RECIPES = {
     "pong-ppo": replace(
-        _GAME,
-        agent=replace(_PPO, horizon=64, batch_size=512, lr=linear(4e-4, 0.0), bf16=True),
+        _MANY_GAMES,
         steps=4_000_000,
-        envs=64,
         target=20,
-        hold=100,  # to the end: a few games, each played many times, are all that an evaluation sees
-        eval_every=500_000,
         about="frame skip, 64 games at once, ends stored as they were",
     ),
     "pong-a2c": replace(
@@ -87,7 +100,9 @@ RECIPES = {
         eval_every=400_000,
         about="from breakout-dqn-1's policy, at a quarter of its rate: every frame stored once, 7.2 kB a transition",
     ),
-    "breakout-ppo": replace(_GAME, env="ALE/Breakout-v5", target=390, about="the same agent as for pong"),
+    "breakout-ppo": replace(
+        _MANY_GAMES, env="ALE/Breakout-v5", steps=5_000_000, target=390, about="the same agent as for pong"
+    ),
     "pixel-cartpole": Recipe(
         env="cairn/PixelCartPole-v0",
         agent=replace(_PPO, clip=constant(0.1), lr=linear(5e-4, 0.0), gamma=0.98, entropy_weight=constant(0.001)),
@@ -103,13 +118,40 @@ RECIPES = {
         about="every physics step decided on, a window that goes with the cart above one of the whole track",
     ),
     "basicmath": replace(
-        _GAME,
-        env="ALE/BasicMath-v5",
-        env_args={"skip": 16, "fire": False, "life_loss": False},
-        time_limit=600,
-        agent=replace(_PPO, gamma=0.995, clip=constant(0.1)),
-        envs=16,
+        _SUMS,
+        env_args={"by": "button", "apart": True},
+        eval_args={"apart": False},
+        agent=replace(
+            _SUMS_DQN,
+            gamma=0.9,
+            n_step=3,
+            priority=0.6,
+            capacity=200_000,
+            learning_starts=3_000,
+            updates_per_step=0.2,
+            epsilon=linear(1.0, 0.9, 0.1),
+            epsilon_spread=15.0,
+        ),
+        steps=600_000,
         target=5,
-        about="ten sums a game, a digit a decision: FIRE answers, and so is not pressed to begin",
+        hold=100,
+        eval_every=20_000,
+        about="sums typed button by button, only the last is paid: half of the environments explore, half make use",
+    ),
+    "basicmath-answers": replace(
+        _SUMS,
+        env_args={"by": "answer"},
+        agent=replace(
+            _SUMS_DQN,
+            gamma=0.0,
+            capacity=20_000,
+            learning_starts=1_000,
+            updates_per_step=0.5,
+            epsilon=linear(1.0, 0.02, 0.5),
+        ),
+        steps=20_000,
+        target=9.5,
+        eval_every=2_000,
+        about="a whole answer a decision: what is left is to read two digits and add them up",
     ),
 }
