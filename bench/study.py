@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -156,7 +155,7 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
     recipe = variant.recipe if variant.recipe.startswith("-") else to_plain(find(variant.recipe))
     wanted = {"options": list(variant.options), "episodes": variant.episodes, "recipe": recipe}
     if folder.exists() and (not made_of.exists() or not _same(json.loads(made_of.read_text()), wanted)):
-        shutil.rmtree(folder)  # of another variant, or of the recipe as it was
+        sys.exit(f"{folder} is of other options, or of the recipe as it was; move it away first.")
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         made_of.write_text(json.dumps(wanted))
@@ -191,7 +190,13 @@ def study(name: str, seeds: list[int], jobs: int, only: str = "", options: Seque
     STUDIES.mkdir(parents=True, exist_ok=True)
     path = STUDIES / f"{name}.json"
     earlier = json.loads(path.read_text()) if only and path.exists() else []
-    known = {entry["name"]: entry for entry in [*earlier, *body]}
+    known = {entry["name"]: entry for entry in earlier}
+    for entry in body:
+        before = known.get(entry["name"])
+        if before is not None and before["options"] == list(entry["options"]):  # other seeds of the same stay
+            others = [r for r in before["runs"] if r["seed"] not in seeds]
+            entry["runs"] = sorted([*others, *entry["runs"]], key=lambda r: r["seed"])
+        known[entry["name"]] = entry
     path.write_text(json.dumps([known[v.name] for v in NAMES[name]() if v.name in known]) + "\n")
     return path
 
@@ -220,7 +225,8 @@ def draw(name: str) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.study", description="One recipe in several variants.")
+    about = "One recipe in several variants. Other options go to each `cairn train`."
+    parser = argparse.ArgumentParser(prog="python -m bench.study", description=about, allow_abbrev=False)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time, one core each")

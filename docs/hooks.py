@@ -187,7 +187,8 @@ def curve(name: str, locale: str) -> str:
     from cairn.train.curves import Point, held
 
     kept = _stored("curves.json").get(name, {})
-    seeds = [[Point(int(s), float(t), float(v)) for s, t, v in kept[seed]] for seed in sorted(kept, key=int)]
+    lines = [kept[seed] for seed in sorted(kept, key=int)]  # where the second was not kept, it is null
+    seeds = [[Point(int(s), float("nan" if t is None else t), float(v)) for s, t, v in line] for line in lines]
     plan, say = RECIPES[name], WORDS[locale]
     found = band(seeds, [held(points, plan.target, plan.hold) for points in seeds]) if seeds else None
     if found is None:

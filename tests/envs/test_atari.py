@@ -11,6 +11,7 @@ pytest.importorskip("ale_py")
 from cairn.core.errors import CairnError
 from cairn.envs.make import Task
 from cairn.vector.base import spec_of_env
+from cairn.vector.make import make_vector
 
 
 def area(image, size):
@@ -41,20 +42,38 @@ def test_frames_are_the_brighter_of_the_last_two_shrunk_and_stacked():
         np.testing.assert_allclose(obs, np.stack(stack), atol=0.51)
 
 
-def test_the_same_as_gymnasiums_own_preprocessing():
+@pytest.mark.parametrize("name", ["Pong", "Breakout", "SpaceInvaders"])
+@pytest.mark.parametrize("native", [False, True], ids=["environment", "native vector"])
+def test_the_same_as_gymnasiums_own_preprocessing(name, native):
+    """Whole games, one after another: every frame, reward and end. What differs is named here, and nothing else does.
+
+    - by one shade in 255, since OpenCV rounds otherwise
+    - the frame after a game's last step: where the game ends within a skip, Gymnasium shows what it had looked at last,
+      and so does ALE's vector; our environment looks at the last frame there was
+    """
     pytest.importorskip("cv2")
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-    ours = Task("ALE/Pong-v5", args={"noops": 0, "fire": False}, scoring=True)()
-    raw = gym.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0.0)
+    task = Task(f"ALE/{name}-v5", args={"noops": 0, "fire": False, "life_loss": False}, scoring=True)
+    raw = gym.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=0.0)
     theirs = FrameStackObservation(AtariPreprocessing(raw, noop_max=0), 4, padding_type="zero")
-    a, b = ours.reset(seed=3)[0], theirs.reset(seed=3)[0]
-    rng = np.random.default_rng(0)
-    for _ in range(400):
-        assert np.abs(a.astype(int) - b).max() <= 1
-        action = int(rng.integers(6))
-        (a, *rest), (b, *other) = ours.step(action), theirs.step(action)
-        assert rest[:3] == other[:3]
+    ours = make_vector(task, 1, backend="atari" if native else "sync")
+    a, b = ours.reset([3])[0], theirs.reset(seed=3)[0]
+    rng, ends = np.random.default_rng(0), 0
+    try:
+        for _ in range(2500):
+            assert np.abs(a.astype(int) - b).max() <= 1
+            action = rng.integers(theirs.action_space.n, size=1)
+            step, (b, reward, terminated, truncated, _) = ours.step(action), theirs.step(int(action[0]))
+            assert (step.reward[0], step.terminated[0], step.truncated[0]) == (reward, terminated, truncated)
+            a = step.obs[0]
+            if terminated:
+                ends += 1
+                assert np.abs(step.next_obs[0, :-1].astype(int) - b[:-1]).max() <= 1
+                b, _ = theirs.reset()
+    finally:
+        ours.close()
+    assert ends >= 1
 
 
 def play(task, seed=0, action=None):
@@ -113,11 +132,17 @@ def test_options():
         (Task("ALE/Brekout-v5"), "Did you mean ALE/Breakout-v5"),
         (Task("ALE/Pong-v5", args={"obs_type": "ram"}), "does not take these arguments"),
         (Task("ALE/Pong-v5", args={"skip": 0}), "env_args.skip is 0; it must be at least 1."),
+        (Task("ALE/Pong-v5", args={"size": "big"}), "env_args.size is 'big'; it must be a whole number."),
+        (Task("ALE/Pong-v5", args={"limit": 9}), "env_args.limit is not for you to set: use time_limit."),
     ],
 )
 def test_bad_input_is_one_sentence(task, words):
     with pytest.raises(CairnError, match=words):
         task()
+
+
+def test_a_time_limit_past_what_the_emulator_counts_is_none():
+    assert Task("ALE/Pong-v5", time_limit=10**9).game.limit == Task("ALE/Pong-v5", time_limit=0).game.limit == 2**31 - 1
 
 
 def test_where_the_emulator_is_missing_the_extra_is_named(monkeypatch):

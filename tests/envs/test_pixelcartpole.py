@@ -113,7 +113,13 @@ def test_stacks_hold_the_last_frames_oldest_first():
 
 @pytest.mark.parametrize(
     ("args", "words"),
-    [({"view": "moon"}, "both, cart, track, screen"), ({"skip": 0}, "skip is 0"), ({"size": 0}, "size")],
+    [
+        ({"view": "moon"}, "both, cart, track, screen"),
+        ({"skip": 0}, "skip is 0"),
+        ({"size": 0}, "size is 0; it must be between 1 and 1000"),
+        ({"average": "x"}, "average is 'x'; it must be true or false"),
+        ({"stack": 1.5}, "stack is 1.5; it must be a whole number"),
+    ],
 )
 def test_bad_input_is_one_sentence(args, words):
     with pytest.raises(CairnError, match=words):

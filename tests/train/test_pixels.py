@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cairn.agents import DQNConfig, PPOConfig
+from cairn.core.errors import CairnError
 from cairn.train.checkpoint import checkpoints
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
@@ -75,3 +76,13 @@ def test_a_thousand_steps_equal_five_hundred_a_kill_and_the_rest(name, tmp_path)
     kill(process)
     train(RECIPES[name], tmp_path / "killed", resume=True)
     assert_same_run(tmp_path / "alone", tmp_path / "killed")
+
+
+@pytest.mark.parametrize(
+    ("judged", "words"), [({"size": 40}, "other things than it is learned on"), ({"sise": 40}, "sise")]
+)
+def test_what_a_policy_is_judged_on_is_looked_at_before_it_learns(tmp_path, judged, words):
+    recipe = replace(RECIPES["frames"], eval_args=judged, steps=10**9)
+    with pytest.raises(CairnError, match=words):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from cairn.core.errors import CairnError
 
@@ -39,6 +42,7 @@ Positive = Annotated[float, Range(0, open_low=True)]
 NonNegative = Annotated[float, Range(0)]
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
+Side = Annotated[int, Range(1, 1000)]  # of a picture, in pixels
 Widths = Annotated[tuple[int, ...], Range(1)]
 
 
@@ -70,18 +74,37 @@ def validated(config: T, prefix: str = "") -> T:
             inner = validated(value, f"{name}.")
             if inner is not value:
                 meant[f.name] = inner
-        choices = get_args(hints[f.name]) if get_origin(hints[f.name]) is Literal else None
-        if choices is not None and value not in choices:
-            raise CairnError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}.")
-        for allowed in _ranges(hints[f.name]):
-            items = getattr(value, "bounds", value)  # a schedule is checked at both ends
-            items = items if isinstance(items, (tuple, list)) else [items]
-            if not items:
-                raise CairnError(f"{name} is empty; it must hold at least one number.")
-            for item in items:
-                if isinstance(item, (int, float)) and not allowed.admits(item):
-                    raise CairnError(f"{name} is {item:g}; it must be {allowed}.")
+        check(name, value, hints[f.name])
     return replace(config, **meant) if meant else config  # type: ignore[type-var]
+
+
+def check(name: str, value: Any, hint: Any) -> None:
+    """CairnError in one sentence where `value` is not what a hint such as `Count` or `bool` states."""
+    if get_origin(hint) is Literal and value not in get_args(hint):
+        raise CairnError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, get_args(hint)))}.")
+    if not any(_is(value, kind) for kind in _kinds(hint)):
+        wanted = " or ".join(WORDS[kind] for kind in _kinds(hint) if WORDS[kind])
+        raise CairnError(f"{name} is {value!r}; it must be {wanted}.")
+    for allowed in _ranges(hint):
+        items = getattr(value, "bounds", value)  # a schedule is checked at both ends
+        items = items if isinstance(items, (tuple, list)) else [items]
+        if not items:
+            raise CairnError(f"{name} is empty; it must hold at least one number.")
+        for item in items:
+            if isinstance(item, (int, float)) and not allowed.admits(item):
+                raise CairnError(f"{name} is {item:g}; it must be {allowed}.")
+
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", type(None): ""}
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of one of the kinds that have words; what is of any other kind is not looked at here."""
+    if kind not in WORDS:
+        return True
+    if kind in (int, float):
+        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    return isinstance(value, (bool, np.bool_) if kind is bool else kind)
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:

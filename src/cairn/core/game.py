@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cairn.core.checks import Count, Natural, Unit
+from cairn.core.checks import Count, Natural, Side, Unit
 
 FRAMES = 108_000  # half an hour: where a game is cut that does not end
 
@@ -23,7 +23,7 @@ class Game:
 
     rom: str  # 'pong'
     skip: Count = 4
-    size: Count = 84
+    size: Side = 84
     stack: Count = 4
     noops: Natural = 30  # a game begins with fewer idle frames than this, drawn evenly
     fire: bool = True  # press FIRE where a game or a life begins, if the game knows that button

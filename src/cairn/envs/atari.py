@@ -22,12 +22,14 @@ class Atari(gym.Env[Any, Any]):
     `reset` then goes on with it.
     """
 
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": RATE}
+
     def __init__(self, game: Game, render_mode: str | None = None) -> None:
         import ale_py
         from ale_py import roms
 
         self.game, self.render_mode, self.zero_padded_frames = game, render_mode, game.stack
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(RATE // game.skip, 1)}
+        self.metadata = {**self.metadata, "render_fps": max(RATE // game.skip, 1)}
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self.ale = ale_py.ALEInterface()
         self.ale.setFloat("repeat_action_probability", game.sticky)

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.checks import Count, Side, check
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Array
@@ -46,9 +47,9 @@ class BasicMath(Atari):
     ) -> None:
         if by not in get_args(By):
             raise CairnError(f"by is {by!r}; it must be one of {', '.join(get_args(By))}.")
-        for name, value in {"limit": limit, "size": size}.items():
-            if value < 1:
-                raise CairnError(f"{name} is {value}; it must be at least 1.")
+        check("apart", apart, bool)
+        check("limit", limit, Count)
+        check("size", size, Side)
         super().__init__(Game("basic_math", skip=PRESS, size=size, stack=1, fire=False, life_loss=False), render_mode)
         self.by, self.apart, self.limit = by, apart, limit
         rows, columns = self.screens[0, ROWS, COLUMNS].shape
@@ -56,6 +57,7 @@ class BasicMath(Atari):
         self.key = {action.name: action for action in self.actions}
         self.actions = [action for action in self.actions if action != self.noop]
         self.action_space = spaces.Discrete(HIGHEST + 1 if by == "answer" else len(self.actions))
+        self.metadata = {**self.metadata, "render_fps": 1 if by == "answer" else 4}  # slow enough to follow
         self.decisions = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:

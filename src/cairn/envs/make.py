@@ -47,6 +47,9 @@ _EXTRAS = {
 }
 
 
+MOST = 2**31 - 1  # frames that ALE can count
+
+
 def _import_quietly(package: str) -> None:
     """Import a family so that it registers its tasks; some greet, or advise about tasks that were not asked for."""
     if package not in sys.modules:
@@ -108,12 +111,16 @@ class Task:
             raise self._explain(gym.error.UnregisteredEnv())
         if replace(self.plain, scoring=self.scoring) != self:
             raise CairnError("Atari games stack frames and clip rewards by env_args; leave history and its like off.")
+        for name in {"rom", "learning", "limit"} & set(self.args):
+            said = "use time_limit" if name == "limit" else "the task says it"
+            raise CairnError(f"env_args.{name} is not for you to set: {said}.")
         try:
             game = Game(gym.spec(self.id).kwargs["game"], learning=not self.scoring, **self.args)
         except TypeError as error:
             raise CairnError(f"environment {self.id} does not take these arguments ({error}).") from error
-        limit = {None: FRAMES, 0: 2**31 - 1}.get(self.time_limit, (self.time_limit or 0) * game.skip)
-        return validated(replace(game, limit=limit), "env_args.")
+        game = validated(game, "env_args.")
+        limit = {None: FRAMES, 0: MOST}.get(self.time_limit, (self.time_limit or 0) * game.skip)
+        return replace(game, limit=min(limit, MOST))
 
     def __getstate__(self) -> dict[str, Any]:
         """A task that a user's own script registered travels with its registration: a worker never ran that script."""

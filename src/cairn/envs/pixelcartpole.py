@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+from cairn.core.checks import Count, Side, check
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
 
@@ -37,6 +38,8 @@ class PixelCartPole(gym.Env[Any, Any]):
     What an action does to a speed shows in the picture after the next, so no stack tells the whole state.
     """
 
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": RATE}
+
     def __init__(
         self,
         view: View = "both",
@@ -49,20 +52,21 @@ class PixelCartPole(gym.Env[Any, Any]):
     ) -> None:
         if view not in get_args(View):
             raise CairnError(f"view is {view!r}; it must be one of {', '.join(get_args(View))}.")
-        for name, value in {"size": size, "stack": stack, "skip": skip, "limit": limit}.items():
-            if value < 1:
-                raise CairnError(f"{name} is {value}; it must be at least 1.")
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(RATE // skip, 1)}
+        check("size", size, Side)
+        for name, value in {"stack": stack, "skip": skip, "limit": limit}.items():
+            check(name, value, Count)
+        check("average", average, bool)
+        self.metadata = {**self.metadata, "render_fps": max(RATE // skip, 1)}
         self.physics: Any = CartPoleEnv(render_mode=render_mode)
         self.render_mode = render_mode
         self.zero_padded_frames, self.skip, self.average, self.limit = stack, skip, average, limit
-        strip = size // 4
+        strip = max(size // 4, 1)
         self.windows = {
-            "both": [Window(size - strip, size, follows=True), Window(strip, size)],
-            "cart": [Window(size, size, follows=True)],
-            "track": [Window(size, size)],
-            "screen": [Window(size, size, foot=0.0, top=HEIGHT)],
-        }[view]
+            "both": lambda: [Window(size - strip, size, follows=True), Window(strip, size)],
+            "cart": lambda: [Window(size, size, follows=True)],
+            "track": lambda: [Window(size, size)],
+            "screen": lambda: [Window(size, size, foot=0.0, top=HEIGHT)],
+        }[view]()
         self.frames = np.zeros((stack, size, size), np.uint8)
         self.observation_space = spaces.Box(0, 255, self.frames.shape, np.uint8)
         self.action_space = self.physics.action_space

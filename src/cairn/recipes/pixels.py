@@ -136,7 +136,7 @@ RECIPES = {
         target=5,
         hold=100,
         eval_every=20_000,
-        about="sums typed button by button, only the last is paid: half of the environments explore, half make use",
+        about="sums typed button by button, only the last is paid; some environments explore more than others",
     ),
     "basicmath-answers": replace(
         _SUMS,

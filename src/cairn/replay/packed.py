@@ -106,7 +106,7 @@ class Packed:
             if self.marks is not None and end - self.marks[0] > self.size - self.live:
                 raise CairnError(
                     f"the frames take more than the {self.each} bytes that agent.frame_bytes keeps for each, and would"
-                    " overwrite what a checkpoint needs; raise it, or set it to 0 to keep them as they are."
+                    " overwrite what a checkpoint needs; a new run needs more, or 0, which keeps them as they are."
                 )
             self.bytes[start : start + len(packed)] = packed
             self.place[at], self.length[at], self.written = self.written, len(packed), end

@@ -37,7 +37,7 @@ from cairn.train.recipe import Recipe
 from cairn.train.remote import Company
 from cairn.train.run import Run, read_recipe
 from cairn.train.watching import Watcher
-from cairn.vector.base import Vector
+from cairn.vector.base import Vector, spec_of_env
 from cairn.vector.make import Backend, choose, make_vector
 
 RARE = 1_000_000  # steps between checkpoints
@@ -87,6 +87,7 @@ def train(
     scorer = Scorer(recipe)
     lesson, source = None, None
     try:
+        _check_judged(recipe, envs.spec)
         if agent is None:
             agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
@@ -159,6 +160,16 @@ def _check_replay(recipe: Recipe) -> None:
         raise CairnError("hindsight and hierarchies draw evenly; leave priority at 0.")
     if recipe.levels and not isinstance(recipe.agent, HIROConfig):
         raise CairnError("levels are loaded into hiro only; this agent has none.")
+
+
+def _check_judged(recipe: Recipe, spec: Spec) -> None:
+    """Where a policy is judged on other terms than it learns on, those are looked at now, not after the first steps."""
+    if recipe.eval_args:
+        env = recipe.judged_task.for_scoring()()
+        judged = spec_of_env(env)[0]
+        env.close()
+        if (judged.obs_shape, judged.obs_dtype, judged.action) != (spec.obs_shape, spec.obs_dtype, spec.action):
+            raise CairnError(f"with these eval_args {recipe.env} shows or takes other things than it is learned on.")
 
 
 def _expert(recipe: Recipe, given: Source | None) -> Source | None:
@@ -288,7 +299,7 @@ def _replay(
     if envs.spec.stack > 1:  # every frame stored once
         packed = getattr(cfg, "frame_bytes", 0)
         must_fit(cfg.capacity, Frames.bytes_each(envs.spec, packed), mapped=folder is not None)
-        size = cfg.capacity * Frames.bytes_each(envs.spec)
+        size = (cfg.capacity + 2 * slack * recipe.envs) * Frames.bytes_each(envs.spec)  # all of it, where mirrored
         walk: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "frame_bytes": packed, "device": roomy(recipe.device, size)}
         steps = Frames(cfg.capacity, recipe.envs, envs.spec, **walk, **common)
     else:

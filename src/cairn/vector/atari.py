@@ -21,7 +21,8 @@ class Atari:
     - the number of idle frames a game begins with is drawn from another generator
     - where FIRE is pressed for a lost life that row is not valid, since the others step meanwhile; a game that ends
       with it is reported then
-    - the newest frame after a game's last step is the one before, brightened by what ALE still looked at
+    - the newest frame after a game's last step is the one before, brightened by what ALE still looked at, as in
+      Gymnasium's AtariPreprocessing
 
     ALE's vector could end an episode with a life by itself, but would then begin another game; it is asked to report
     lost lives only. It clips no rewards here and stacks no frames: the score is true, and a stack can be emptied.
