@@ -21,7 +21,9 @@ TASKS: dict[str, Task] = {
         for view, size in (("both", 84), ("screen", 84), ("both", 42))
     },
     "cairn/PixelCartPole-v0, an action for 4 steps": Task("cairn/PixelCartPole-v0", args={"skip": 4}),
-    "CartPole-v1 itself": Task("CartPole-v1"),
+    "CartPole-v1 itself, for PixelCartPole": Task("CartPole-v1"),
+    "CartPole-v1 drawn by Gymnasium, for PixelCartPole": Task("CartPole-v1", render_mode="rgb_array"),
+    **{f"cairn/BasicMath-v0, by {by}": Task("cairn/BasicMath-v0", args={"by": by}) for by in ("button", "answer")},
 }
 
 
@@ -40,6 +42,8 @@ def measure(task: Task, seconds: float = 4.0) -> tuple[float, float]:
         start = time.perf_counter()
         while not ended:
             _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if task.render_mode is not None:  # 600 x 400 pixels in colour, not made small yet
+                env.render()
             ended, steps = terminated or truncated, steps + 1
         stepping += time.perf_counter() - start
     env.close()
@@ -49,4 +53,4 @@ def measure(task: Task, seconds: float = 4.0) -> tuple[float, float]:
 if __name__ == "__main__":
     for name, task in ((name, task) for name, task in TASKS.items() if "".join(sys.argv[1:]) in name):
         speed, reset = measure(task)
-        print(f"{name:<48} {speed:8,.0f} decisions/s   {reset:6.2f} ms a reset")
+        print(f"{name:<50} {speed:8,.0f} decisions/s   {reset:6.2f} ms a reset")
