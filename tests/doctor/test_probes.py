@@ -75,7 +75,7 @@ CASES = [
 
 @pytest.mark.parametrize(("probe", "code", "severity", "broken", "repaired"), CASES)
 def test_it_is_caught_and_its_twin_is_not(probe, code, severity, broken, repaired):
-    seconds = 8.0 if probe is upkeep.leaks else 3.0
+    seconds = 20.0 if probe is upkeep.leaks else 3.0  # a loaded machine steps less in its share of them
     [finding] = found(broken, probe, seconds=seconds)
     assert (finding.code, finding.severity) == (code, severity)
     assert finding.what.endswith(".") and finding.evidence and finding.remedy.endswith(".")
