@@ -2,14 +2,17 @@
 
 Random actions and every constant one, by buttons and by answers; and the ceiling, who reads both numbers from the
 game's memory and types their sum. Mean and deviation over whole games on fresh seeds, printed and kept in
-results/studies/basicmath.json.
+results/studies/basicmath.json. With --policy, what policies that press buttons get right of each sum, in
+results/studies/basicmath-sums.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -18,7 +21,8 @@ from bench.study import STUDIES
 from cairn.core.types import Episode
 from cairn.envs.basicmath import By
 from cairn.envs.make import Task
-from cairn.train.evaluate import Score
+from cairn.train.checkpoint import load_policy
+from cairn.train.evaluate import Score, as_policy
 
 SEED, SUMS = 1000, 10
 FIRST, SECOND = 52, 58  # cells of the game's memory: the two numbers
@@ -42,11 +46,38 @@ def asked(env: Any) -> tuple[int, int]:
     return int(memory[FIRST]), int(memory[SECOND])
 
 
+def by_sum(env: Any, policy: Callable[[Any], Any], episodes: int) -> dict[str, list[int]]:
+    """{sum: [right, asked]} of a policy that presses buttons, over whole games."""
+    found: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for seed in range(SEED, SEED + episodes):
+        obs, over = env.reset(seed=seed)[0], False
+        while not over:
+            number = sum(asked(env))
+            obs, _, terminated, truncated, info = env.step(int(policy(obs[None])[0]))
+            if terminated or truncated:
+                found[number][0] += int(info["cairn/score"])
+                found[number][1] += 1
+                over = not info["cairn/goes_on"]
+                obs = obs if over else env.reset()[0]
+    return {str(number): found[number] for number in sorted(found)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.basicmath", description=__doc__)
     parser.add_argument("--episodes", type=int, default=100)
-    episodes = parser.parse_args().episodes
-    rows = []
+    parser.add_argument("--policy", type=Path, nargs="+", help="what these, by buttons, get right of each sum; no more")
+    args = parser.parse_args()
+    episodes, rows = args.episodes, []
+    if args.policy:
+        apart, told = Task("cairn/BasicMath-v0", args={"by": "button", "apart": True})(), []
+        for saved in map(load_policy, args.policy):
+            sums = by_sum(apart, as_policy(saved.agent), episodes)
+            told.append({"recipe": saved.about["recipe"], "seed": saved.about["seed"], "right of asked": sums})
+            print(
+                f"seed {saved.about['seed']}: " + ", ".join(f"{n}: {right} of {of}" for n, (right, of) in sums.items())
+            )
+        (STUDIES / "basicmath-sums.json").write_text(json.dumps({"episodes": episodes, "policies": told}) + "\n")
+        return
 
     def tell(by: str, who: str, score: Score) -> None:
         rows.append({"by": by, "who": who, "mean": round(score.mean, 2), "std": round(score.std, 2)})

@@ -86,6 +86,11 @@ CASES = [
         {"values": {}, "episodes": VARIED, "deaths": False},
     ),
     (
+        "limit-terminates",
+        {"values": {}, "episodes": VARIED, "deaths": True, "cfg": DQNConfig()},
+        {"values": {}, "episodes": VARIED, "deaths": True, "cfg": DQNConfig(gamma=0.0)},  # rounds of a game, say
+    ),
+    (
         "replay-overused",
         {"values": {}, "cfg": SAC, "updates": 400_000},
         {"values": {}, "cfg": SAC, "updates": 1_000},

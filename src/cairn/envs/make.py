@@ -111,9 +111,13 @@ class Task:
             raise self._explain(gym.error.UnregisteredEnv())
         if replace(self.plain, scoring=self.scoring) != self:
             raise CairnError("Atari games stack frames and clip rewards by env_args; leave history and its like off.")
-        for name in {"rom", "learning", "limit"} & set(self.args):
-            said = "use time_limit" if name == "limit" else "the task says it"
-            raise CairnError(f"env_args.{name} is not for you to set: {said}.")
+        for name, said in {
+            "limit": "use time_limit",
+            "rom": "the task says it",
+            "learning": "the task says it",
+        }.items():
+            if name in self.args:
+                raise CairnError(f"env_args.{name} is not for you to set: {said}.")
         try:
             game = Game(gym.spec(self.id).kwargs["game"], learning=not self.scoring, **self.args)
         except TypeError as error:
