@@ -14,7 +14,8 @@ from cairn.agents import agent_name, build, config_type
 from cairn.agents.base import Agent
 from cairn.core.checks import validated
 from cairn.core.device import usable
-from cairn.core.errors import CairnError, closest
+from cairn.core.errors import CairnError
+from cairn.core.sb3_names import hint
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Array, Box, Step
 from cairn.doctor.watch import watching
@@ -99,7 +100,7 @@ def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
     known = {f.name for f in fields(recipe)}
     for name in changes:
         if name not in known:
-            raise CairnError(f"a recipe has no field {name!r}.{closest(name, known)}")
+            raise CairnError(f"a recipe has no field {name!r}.{hint(name, known)}")
     return replace(recipe, **changes)
 
 
@@ -121,7 +122,7 @@ class Model:
         known = {f.name: f for f in fields(cls)}
         for name in config:
             if name not in known:
-                raise CairnError(f"{cls.__name__} has no field {name!r}.{closest(name, known)}")
+                raise CairnError(f"{cls.__name__} has no field {name!r}.{hint(name, known)}")
         self.config = validated(cls(**config), "")
         probe = self.task()
         self.spec, self.layout = spec_of_env(probe)

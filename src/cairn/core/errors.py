@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -24,6 +23,35 @@ class EnvError(CairnError):
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """' Did you mean X?' for the nearest known name, or nothing."""
-    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {match[0]}?" if match else ""
+    """' Did you mean X?' for the one known name that is a slip of the pen away, or nothing.
+
+    A slip is one letter in four wrong, missing, added or swapped with its neighbour, or the end of the name left out.
+    Of two that are as near the later counts: it is the newer version of a task.
+    """
+    asked = name.strip("-").lower()
+    found: list[tuple[int, int, str]] = []
+    for order, one in enumerate(known):
+        word = one.strip("-").lower()
+        slips = _slips(asked, word)
+        if slips <= len(asked) // 4 or (slips == 1 and len(asked) >= 3):
+            found.append((slips, -order, one))
+        elif len(asked) >= 4 and word.startswith(asked):
+            found.append((len(asked), -order, one))
+    return f" Did you mean {min(found)[2]}?" if found else ""
+
+
+def _slips(one: str, other: str) -> int:
+    """Letters to change, add, leave out or swap with their neighbour to turn one word into the other."""
+    if abs(len(one) - len(other)) > max(len(one) // 4, 1):
+        return max(len(one), len(other))  # too far apart to be counted
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
