@@ -19,6 +19,7 @@ from cairn.nets.graphs import graphed
 from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 
@@ -47,16 +48,9 @@ class A2C:
     def __init__(self, cfg: A2CConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.horizon = cfg.horizon
-        torch.manual_seed(seed)
-        self.net = ActorCritic(
-            spec,
-            cfg.hidden,
-            activation=cfg.activation,
-            log_std=cfg.log_std,
-            normalise=cfg.normalise_obs,
-            cnn=cfg.cnn,
-            bf16=cfg.bf16,
-        ).to(device)
+        shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
+        with seeded(seed):
+            self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm, rmsprop=cfg.rmsprop)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.acting = graphed(self.net.act, self.generator)

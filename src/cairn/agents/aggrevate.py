@@ -23,6 +23,7 @@ from cairn.nets.cnn import no_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 
@@ -52,9 +53,9 @@ class AggreVaTe:
             raise CairnError("AggreVaTe chooses among a few actions; in continuous spaces use aggrevated.")
         no_images(spec, "AggreVaTe")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
-        torch.manual_seed(seed)
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
-        self.net = MLP(self.encoder.width, cfg.hidden, spec.action.n, activation=cfg.activation).to(device)
+        with seeded(seed):
+            self.net = MLP(self.encoder.width, cfg.hidden, spec.action.n, activation=cfg.activation).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert

@@ -22,6 +22,7 @@ from cairn.nets.encoder import Encoder
 from cairn.nets.heads import Categorical
 from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 
@@ -52,13 +53,12 @@ class BC:
             raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
         self.bounded = not isinstance(spec.action, Discrete) and spec.action.bounded
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
-        torch.manual_seed(seed)
         images = sees_images(spec)
         seen = {"normalise": cfg.normalise and not images, "relative_goals": cfg.relative_goals}
         self.encoder = Encoder(spec, images=images, **seen).to(device)
-        actor = (
-            NatureCNN(spec, width) if images else MLP(self.encoder.width, cfg.hidden, width, activation=cfg.activation)
-        )
+        seen_width, kind = self.encoder.width, cfg.activation
+        with seeded(seed):
+            actor = NatureCNN(spec, width) if images else MLP(seen_width, cfg.hidden, width, activation=kind)
         self.actor: nn.Module = actor.to(device)
         self.opt = Optimizer(self.actor, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.generator = torch.Generator(device).manual_seed(seed)

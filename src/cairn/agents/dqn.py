@@ -26,6 +26,7 @@ from cairn.nets.encoder import Encoder
 from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
 from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 from cairn.nets.values import q_net
 
@@ -70,12 +71,12 @@ class DQN:
             raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the least first.")
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.actions = spec.action.n
-        torch.manual_seed(seed)
         seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
         self.encoder = Encoder(spec, images=images, **seen).to(device)
         shape: Any = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "layer_norm": cfg.layer_norm}
         shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16}
-        q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)
+        with seeded(seed):
+            q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)
         self.q: nn.Module = q.to(device)
         self.target = copy.deepcopy(self.q)
         self.opt = Optimizer(self.q, lr=cfg.lr(0), eps=cfg.adam_eps, max_norm=cfg.max_norm)

@@ -19,6 +19,7 @@ from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Spec
 from cairn.nets.heads import Categorical, Distribution, Gaussian, TanhGaussian
 from cairn.nets.mlp import flat
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Part
 
 Algorithm = Literal["ppo", "a2c", "sac", "td3", "ddpg", "dqn"]
@@ -80,16 +81,16 @@ class Imported:
         obs = torch.Size(spec.obs_shape).numel()
         latent = (obs, *cfg.hidden)[-1]
         judges_actions = cfg.algorithm in ("sac", "td3", "ddpg")
-        torch.manual_seed(seed)
         self.statistics = Statistics(obs).to(device) if cfg.normalise else None
-        self.trunk = stack((obs, *cfg.hidden), cfg.activation).to(device)
-        self.head = nn.Linear(latent, actions).to(device)
-        self.spread = nn.Linear(latent, actions).to(device) if cfg.noise == "state" else None
         self.log_std = torch.zeros((latent, actions) if cfg.noise == "features" else actions, device=device)
         widths = (obs + actions if judges_actions else obs, *cfg.critic_hidden)
-        self.critics = nn.ModuleList(
-            nn.Sequential(*stack(widths, cfg.activation), nn.Linear(widths[-1], 1)) for _ in range(cfg.critics)
-        ).to(device)
+        with seeded(seed):
+            self.trunk = stack((obs, *cfg.hidden), cfg.activation).to(device)
+            self.head = nn.Linear(latent, actions).to(device)
+            self.spread = nn.Linear(latent, actions).to(device) if cfg.noise == "state" else None
+            self.critics = nn.ModuleList(
+                nn.Sequential(*stack(widths, cfg.activation), nn.Linear(widths[-1], 1)) for _ in range(cfg.critics)
+            ).to(device)
         for part in (self.trunk, self.head, self.spread, self.critics):
             if part is not None:
                 part.requires_grad_(False)

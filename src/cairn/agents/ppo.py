@@ -26,6 +26,7 @@ from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.normalizer import ReturnScale
 from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 
@@ -58,9 +59,9 @@ class PPO:
     def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.horizon = cfg.horizon
-        torch.manual_seed(seed)
         shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
-        self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
+        with seeded(seed):
+            self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
         self.returns = ReturnScale(cfg.gamma).to(device)
         self.generator = torch.Generator(device).manual_seed(seed)

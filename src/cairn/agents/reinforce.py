@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from cairn.nets.actor_critic import ActorCritic
 from cairn.nets.health import insight
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 
@@ -47,10 +48,9 @@ class Reinforce:
 
     def __init__(self, cfg: ReinforceConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
-        torch.manual_seed(seed)
-        self.net = ActorCritic(
-            spec, cfg.hidden, activation=cfg.activation, log_std=cfg.log_std, normalise=cfg.normalise_obs
-        ).to(device)
+        shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "normalise": cfg.normalise_obs}
+        with seeded(seed):
+            self.net = ActorCritic(spec, cfg.hidden, **shape).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.policy_parts: Parts = {"net": self.net}

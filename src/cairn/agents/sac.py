@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ from cairn.nets.heads import TanhGaussian
 from cairn.nets.health import dead_units
 from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 LOG_STD = (-20.0, 2.0)
@@ -64,17 +66,10 @@ class SAC:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
         obs, dim = self.encoder.width, spec.action.dim
-        torch.manual_seed(seed)
-        self.actor = MLP(obs, cfg.hidden, 2 * dim, activation=cfg.activation).to(device)
-        critic = MLP(
-            obs + dim,
-            cfg.hidden,
-            1,
-            members=cfg.ensemble,
-            activation=cfg.activation,
-            layer_norm=cfg.layer_norm,
-        )
-        self.critic = critic.to(device)
+        many: Any = {"members": cfg.ensemble, "layer_norm": cfg.layer_norm}
+        with seeded(seed):
+            self.actor = MLP(obs, cfg.hidden, 2 * dim, activation=cfg.activation).to(device)
+            self.critic = MLP(obs + dim, cfg.hidden, 1, activation=cfg.activation, **many).to(device)
         self.target_critic = copy.deepcopy(self.critic)
         self.log_alpha = nn.ParameterList([torch.tensor(math.log(cfg.alpha), device=device)])
         self.actor_opt = Optimizer(self.actor, lr=cfg.lr(0))

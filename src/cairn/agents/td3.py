@@ -20,6 +20,7 @@ from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
 from cairn.nets.mlp import MLP
 from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.seeding import seeded
 from cairn.nets.state import Parts
 
 
@@ -56,9 +57,9 @@ class TD3:
         self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
         obs, dim = self.encoder.width, spec.action.dim
-        torch.manual_seed(seed)
-        self.actor = MLP(obs, cfg.hidden, dim).to(device)
-        self.critic = MLP(obs + dim, cfg.hidden, 1, members=2).to(device)
+        with seeded(seed):
+            self.actor = MLP(obs, cfg.hidden, dim).to(device)
+            self.critic = MLP(obs + dim, cfg.hidden, 1, members=2).to(device)
         self.target_actor, self.target_critic = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
         self.actor_lr = cfg.lr if cfg.actor_lr is None else cfg.actor_lr
         self.actor_opt = Optimizer(self.actor, lr=self.actor_lr(0))

@@ -25,6 +25,7 @@ from cairn.experts.expert import Expert
 from cairn.nets.mlp import MLP
 from cairn.nets.normalizer import Normalizer
 from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
 from cairn.vector.base import EnvMaker, spec_of_env
 
 NEGLIGIBLE = 1e-3  # of a discount: what comes after is left out
@@ -150,9 +151,9 @@ class Fitted:
         device: str = "cpu",
     ) -> None:
         self.gamma, self.device = gamma, device
-        torch.manual_seed(seed)
         width = int(np.prod(spec.obs_shape))
-        self.net = MLP(width, hidden, 1, activation="tanh").to(device)
+        with seeded(seed):
+            self.net = MLP(width, hidden, 1, activation="tanh").to(device)
         self.normalizer, self.scale = Normalizer((width,)).to(device), Normalizer(()).to(device)
         opt = Optimizer(self.net, lr=1e-3, max_norm=1.0)
         generator = torch.Generator(device).manual_seed(seed)
