@@ -6,37 +6,40 @@ EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev,browse
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
 
+# The demo ends well without a film where nothing on the machine can draw one, and only there.
+NO_FILM := { ! $(BIN)/python -m cairn.envs.rendering && echo "The demo ends here, without a film."; }
+
 .PHONY: demo test fmt lint type unit docs bench release clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Cairn needs Python 3.11 or newer on the PATH."; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch setuptools
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
 	touch $@
 
 demo: $(VENV)/.ready
 	rm -rf runs/demo
-	$(BIN)/cairn train fetch-reach-her --seed 1 --out runs/demo
-	$(BIN)/cairn eval runs/demo --episodes 100
-	$(BIN)/cairn watch runs/demo --out runs/demo/video.mp4 --episodes 10
+	$(BIN)/python -m cairn train fetch-reach-her --seed 1 --out runs/demo
+	$(BIN)/python -m cairn eval runs/demo --episodes 100
+	$(BIN)/python -m cairn watch runs/demo --out runs/demo/video.mp4 --episodes 10 || $(NO_FILM)
 
 test: lint type unit
 
 lint: $(VENV)/.ready
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/python -m ruff format --check src tests bench
+	$(BIN)/python -m ruff check src tests bench
 
 type: $(VENV)/.ready
-	$(BIN)/mypy
+	$(BIN)/python -m mypy
 
 unit: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
 fmt: $(VENV)/.ready
-	$(BIN)/ruff format src tests bench
-	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/python -m ruff format src tests bench
+	$(BIN)/python -m ruff check --fix src tests bench
 
 # The guide, in English and Chinese, without any request to the network. Its packages (pure Python, some 25 MB to fetch) are part of
 # EXTRAS, though only this target and tests/test_docs.py use them: so CI proves at every commit that each page builds.
@@ -50,7 +53,7 @@ bench: $(VENV)/.ready
 
 # a wheel in dist/, tried in an environment of its own with every extra
 release:
-	PYTHON=$(PYTHON) .ci/release
+	PYTHON="$(PYTHON)" .ci/release
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -227,8 +227,32 @@ def test_the_peers_are_compared_from_a_checkout_only(home, capfd, monkeypatch):
     from cairn import cli
 
     assert "--libraries" in cairn("bench", "peers", "--help", capsys=capfd).out
+    assert "unrecognized arguments: --libary" in cairn("bench", "peers", "--libary", "sb3", code=2, capsys=capfd).err
     monkeypatch.setattr(cli, "__file__", str(home / "lib" / "cairn" / "cli.py"))
     assert "use a checkout" in cairn("bench", "peers", code=2, capsys=capfd).err
+
+
+def test_the_peers_are_installed_after_a_yes_only(tmp_path, capsys, monkeypatch):
+    from bench.peers import __main__ as peers
+
+    installed = []
+    monkeypatch.setattr(peers, "HOME", peers.ROOT / "no-such-folder")
+    monkeypatch.setattr(peers, "install", lambda name: installed.append(name))
+    monkeypatch.setattr(peers, "measure", lambda *args: pytest.fail("nothing is to be measured"))
+
+    def ask(answer, *more):
+        monkeypatch.setattr(sys, "argv", ["peers", "--libraries", "sb3", *more])
+        monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"isatty": lambda self: answer is not None})())
+        monkeypatch.setattr("builtins.input", lambda question: answer)
+        with pytest.raises((SystemExit, pytest.fail.Exception)) as stop:
+            peers.main()
+        return getattr(stop.value, "code", None), capsys.readouterr().err
+
+    code, said = ask(None)
+    assert code == 2 and said.startswith("cairn: this would install stable-baselines3") and "--yes" in said
+    assert ask("n")[0] == 2 and ask("")[0] == 2 and installed == []
+    ask("y"), ask(None, "--yes")
+    assert installed == ["sb3", "sb3"]
 
 
 def test_list_shows_every_recipe(home, capsys):

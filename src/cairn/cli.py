@@ -45,7 +45,7 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]     why a task does not learn
   cairn new-env NAME [--goal] [--out FOLDER]     a task of your own to begin with, and its test
   cairn bench vector ENV [--envs 1 4 16 64]     how fast each backend steps a task here
-  cairn bench peers [--tasks cartpole-ppo]     Cairn beside SB3, SBX, Tianshou and RLlib; from a checkout
+  cairn bench peers [--tasks cartpole-ppo] [--yes]     Cairn beside SB3, SBX, Tianshou and RLlib; from a checkout
   cairn sweep NAME [--seeds 5] [--jobs 2] [options of train]     several seeds, and what they say together
   cairn tune NAME [--trials 20] [--jobs 2] [--vary lr,gamma] [options of train]     look for better settings
 

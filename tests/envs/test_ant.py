@@ -57,9 +57,7 @@ def drag(env, vx, vy, steps):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_is_a_clean_gymnasium_task_of_500_steps(cls, monkeypatch):
-    if sys.platform == "linux":
-        monkeypatch.setenv("MUJOCO_GL", "egl")
+def test_is_a_clean_gymnasium_task_of_500_steps(cls, opengl):
     env = gym.make(f"cairn/{cls.__name__}-v0", render_mode="rgb_array", disable_env_checker=True)
     assert env.spec.max_episode_steps == 500
     assert env.action_space == gym.spaces.Box(-30, 30, (8,), np.float32)
@@ -395,9 +393,7 @@ def test_random_torques_move_the_ant_and_nothing_breaks():
     assert not any(warning.number for warning in env.data.warning)
 
 
-def test_a_picture_shows_the_ant_the_block_and_the_target(monkeypatch):
-    if sys.platform == "linux":
-        monkeypatch.setenv("MUJOCO_GL", "egl")
+def test_a_picture_shows_the_ant_the_block_and_the_target(opengl):
     env = AntPush(render_mode="rgb_array")
     env.reset(seed=0)
     still = env.render()

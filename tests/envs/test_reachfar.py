@@ -76,9 +76,7 @@ def env():
     return FetchReachFar()
 
 
-def test_gymnasium_finds_no_fault(monkeypatch):
-    if sys.platform == "linux":
-        monkeypatch.setenv("MUJOCO_GL", "egl")
+def test_gymnasium_finds_no_fault(opengl):
     env = gym.make("cairn/FetchReachFar-v0", render_mode="rgb_array", disable_env_checker=True)
     assert env.spec.max_episode_steps == LIMIT
     with warnings.catch_warnings():
@@ -258,9 +256,7 @@ def test_an_episode_is_its_seed_and_its_actions():
     assert len({tuple(env.reset(seed=seed)[0]["desired_goal"]) for seed in range(10)}) == 10
 
 
-def test_to_be_seen_changes_nothing_and_a_picture_shows_arm_and_goal(monkeypatch):
-    if sys.platform == "linux":
-        monkeypatch.setenv("MUJOCO_GL", "egl")
+def test_to_be_seen_changes_nothing_and_a_picture_shows_arm_and_goal(opengl):
     seen, unseen, actions = FetchReachFar(render_mode="rgb_array"), FetchReachFar(), noise(10)
     expected = play(unseen, actions, 0)
     seen.reset(seed=0)

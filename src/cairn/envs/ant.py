@@ -7,8 +7,6 @@ of 0.01, softer contacts. Nothing but the map of a maze is needed to build its w
 from __future__ import annotations
 
 import math
-import os
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from gymnasium import spaces
 from cairn.core.checks import one_of
 from cairn.core.goals import Region
 from cairn.core.types import Array
+from cairn.envs import rendering
 
 TORQUE = 30.0  # N·m at each of the 8 joints
 TIMESTEP, FRAME_SKIP = 0.02, 5  # s, and physics steps under one action
@@ -259,8 +258,7 @@ class Ant(gym.Env[Any, Any]):
 
 def _viewer(model: Any, data: Any, view: Box) -> Any:
     """A camera high above the middle of the ground to be shown."""
-    if sys.platform == "linux" and "DISPLAY" not in os.environ:
-        os.environ.setdefault("MUJOCO_GL", "egl")
+    rendering.choose()
     from gymnasium.envs.mujoco import mujoco_rendering  # late: it asks for OpenGL
 
     offscreen: Any = mujoco_rendering.OffScreenViewer

@@ -18,6 +18,7 @@ import gymnasium as gym
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.game import FRAMES, Game
+from cairn.envs import rendering
 from cairn.envs.broken import known_fault
 from cairn.envs.wrappers import History, Resets, RewardFloor, TimeFeature
 
@@ -143,6 +144,15 @@ class Task:
         if not isinstance(self.args, dict):
             raise CairnError(f"the arguments of an environment are names and values, not {self.args!r}.")
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
+        with rendering.not_needed():
+            env = self._made(limit, args)
+        drawn = getattr(env, "render_mode", None) not in (None, "human")
+        if drawn and rendering.uses_mujoco(env) and not rendering.choose():
+            env.close()
+            raise CairnError(f"{self.id} cannot be drawn here: {rendering.MISSING}.")
+        return env
+
+    def _made(self, limit: dict[str, Any], args: dict[str, Any]) -> gym.Env[Any, Any]:
         self._import_family()
         fault = known_fault(self.id)
         if fault is not None:

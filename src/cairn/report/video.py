@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from cairn.agents.player import Player
@@ -24,10 +26,8 @@ KINDS = (".mp4", ".mkv", ".mov", ".avi")
 
 
 def prepare_headless() -> None:
-    """Choose off-screen rendering before MuJoCo or pygame is imported."""
+    """Let pygame draw without a screen where there is none; before it is imported. MuJoCo: see `envs.rendering`."""
     if "DISPLAY" not in os.environ:
-        os.environ.setdefault("MUJOCO_GL", "egl")
-        os.environ.setdefault("PYOPENGL_PLATFORM", os.environ["MUJOCO_GL"])
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
@@ -42,31 +42,26 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
     env = replace(task, render_mode="rgb_array")()
     rate = int(env.metadata.get("render_fps") or 30)
     played: list[Episode] = []
-    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.stem}.part{out.suffix}")  # a film that breaks off replaces none that was there
     try:
-        writer: Any = imageio.get_writer(out, fps=rate, macro_block_size=2)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        writer: Any = imageio.get_writer(part, fps=rate, macro_block_size=2)
         with writer as video:
 
             def film(row: Array, point: Array | None) -> None:
                 if point is not None:
                     _mark(env, point)
-                video.append_data(_frame(env.render()))
+                video.append_data(_frame(env, task.id))
 
             for k in range(episodes):
                 played.append(play(policy, env, seed=seed + k, watch=film))
+        part.replace(out)
     except OSError as error:
         raise CairnError(f"{out} could not be written as a video ({error}); name a file such as video.mp4.") from error
-    except ImportError as error:
-        raise CairnError(f"{task.id} cannot be drawn: {error}.") from error
-    except Exception as error:
-        if "gl" in type(error).__name__.lower() or "EGL" in str(error) or "OpenGL" in str(error):
-            raise CairnError(
-                f"{task.id} cannot be drawn without a screen ({error});"
-                " install EGL or OSMesa and set MUJOCO_GL=egl or osmesa."
-            ) from error
-        raise
     finally:
         env.close()
+        with contextlib.suppress(OSError):
+            part.unlink()
     return played
 
 
@@ -86,7 +81,15 @@ def _mark(env: Any, point: Array) -> None:
         )
 
 
-def _frame(image: object) -> Array:
+def _frame(env: Any, name: str) -> Array:
+    """The environment as it stands; whatever drawing it raises is one sentence."""
+    try:
+        image = env.render()
+    except Exception as error:
+        why = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        if "pygame" in why and isinstance(error, (ImportError, gym.error.DependencyNotInstalled)):
+            why = "pygame is not installed; pip install 'cairn-rl[video]' brings it"
+        raise CairnError(f"{name} cannot be drawn: {why}.") from error
     if not isinstance(image, np.ndarray):
-        raise CairnError("this environment does not render to rgb_array, so it cannot be filmed.")
+        raise CairnError(f"{name} does not render to rgb_array, so it cannot be filmed.")
     return image
