@@ -71,10 +71,11 @@ def test_aggrevate_takes_what_is_judged_best():
     agent = AggreVaTe(AggreVaTeConfig(hidden=(32,), lr=constant(1e-2)), FEW)
     best = OBS.argmax(1)
     for _ in range(400):
-        tried = agent.act(OBS, explore=True)
+        tried = agent.drawn(OBS)
         agent.update(OBS, tried, (tried == best).float() - 1)
     assert (agent.act(OBS, explore=False) == best).float().mean() > 0.95
-    counts = torch.bincount(torch.cat([agent.act(OBS, explore=True) for _ in range(50)]), minlength=4)
+    assert (agent.act(OBS, explore=True) == agent.act(OBS, explore=False)).all()  # a policy without chance
+    counts = torch.bincount(torch.cat([agent.drawn(OBS) for _ in range(50)]), minlength=4)
     assert (counts / counts.sum() - 0.25).abs().max() < 0.03  # what is judged is drawn uniformly
 
 

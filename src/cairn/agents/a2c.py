@@ -46,7 +46,8 @@ class A2C:
     """∇ log π(a|s) A with A from the critic, and the critic by regression on A + V."""
 
     def __init__(self, cfg: A2CConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         self.horizon = cfg.horizon
         shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
         with seeded(seed):

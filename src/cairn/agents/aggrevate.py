@@ -52,7 +52,8 @@ class AggreVaTe:
         if not isinstance(spec.action, Discrete):
             raise CairnError("AggreVaTe chooses among a few actions; in continuous spaces use aggrevated.")
         no_images(spec, "AggreVaTe")
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
         with seeded(seed):
             self.net = MLP(self.encoder.width, cfg.hidden, spec.action.n, activation=cfg.activation).to(device)
@@ -70,12 +71,14 @@ class AggreVaTe:
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        """Greedy, and where it explores uniform: the actions to be judged."""
-        if explore:
-            count = int(self.net.stack[-1][1].numel())
-            return torch.randint(count, (len(obs),), generator=self.generator, device=obs.device)
+        """argmax Â(s, ·), whether or not it explores: the policy has no randomness of its own."""
         best: Tensor = self.net(self.encoder(obs)).argmax(-1)
         return best
+
+    def drawn(self, obs: Tensor) -> Tensor:
+        """An action for each observation [B, ...], all equally likely: those to be judged."""
+        count = int(self.net.stack[-1][1].numel())
+        return torch.randint(count, (len(obs),), generator=self.generator, device=obs.device)
 
     def update(self, obs: Tensor, action: Tensor, advantage: Tensor) -> Metrics:
         """One step of regression: obs [B, ...], action [B], A* [B]."""

@@ -84,7 +84,8 @@ class AggreVaTeD:
     horizon = 0  # whole trajectories
 
     def __init__(self, cfg: AggreVaTeDConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        self.cfg, self.spec = validated(cfg, "agent."), spec
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec = spec
         if isinstance(cfg.learner, PPOConfig) and cfg.gradient == "natural":
             raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
         if cfg.updates > 1 and cfg.values != "critics":

@@ -47,7 +47,8 @@ class BC:
     """
 
     def __init__(self, cfg: BCConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         self.discrete = isinstance(spec.action, Discrete)
         if cfg.noise and self.discrete:
             raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")

@@ -31,7 +31,8 @@ class DAgger:
     """A cloner and the schedule by which it is let go."""
 
     def __init__(self, cfg: DAggerConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        self.cfg, self.spec = validated(cfg, "agent."), spec
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec = spec
         self.learner = BC(cfg.learner, spec, seed=seed, device=device)
         self.counts = self.learner.counts
         self.policy_parts: Parts = self.learner.policy_parts

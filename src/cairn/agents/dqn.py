@@ -67,9 +67,10 @@ class DQN:
     def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Discrete):
             raise CairnError("DQN acts in discrete action spaces only; use sac, td3 or ppo for this task.")
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         if cfg.q_range is not None and (len(cfg.q_range) != 2 or not cfg.q_range[0] < cfg.q_range[1]):
             raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the least first.")
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.actions = spec.action.n
         seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
         self.encoder = Encoder(spec, images=images, **seen).to(device)

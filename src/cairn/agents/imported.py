@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 import torch
 from torch import Tensor, nn
 
-from cairn.core.checks import Natural, NonNegative, Positive, Unit, validated
+from cairn.core.checks import Layers, Natural, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Spec
 from cairn.nets.heads import Categorical, Distribution, Gaussian, TanhGaussian
@@ -39,13 +39,13 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 @dataclass(frozen=True)
 class ImportedConfig:
     algorithm: Algorithm = "ppo"  # what trained it
-    hidden: tuple[int, ...] = (64, 64)  # units of each layer; none is a linear policy
+    hidden: Layers = (64, 64)  # units of each layer; none is a linear policy
     activation: str = "tanh"
     noise: Noise = "constant"  # what log σ is: absent, constant, a second output, or weights of squared features (gSDE)
     squash: bool = False  # actions pass through tanh
     clip_mean: NonNegative = 0.0  # |mean| is kept within this before tanh; 0 leaves it free
     epsilon: Unit = 0.0  # ε of a dqn that explores
-    critic_hidden: tuple[int, ...] = (64, 64)
+    critic_hidden: Layers = (64, 64)
     critics: Natural = 1  # networks of V(s) (ppo, a2c) or of Q(s, a) (sac, td3, ddpg); a dqn is its own
     gamma: Unit = 0.99  # γ that its values are of
     reward_scale: Positive = 1.0  # its critics saw rewards divided by this
@@ -73,9 +73,10 @@ class Imported:
     """π(·|s), and Q(s, a) and V(s) where it brought critics along. Values are in the task's own rewards."""
 
     def __init__(self, cfg: ImportedConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         if cfg.activation not in ACTIVATIONS:
             raise CairnError(f"agent.activation is {cfg.activation!r}; it must be one of {', '.join(ACTIVATIONS)}.")
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
         self.discrete = isinstance(spec.action, Discrete)
         actions = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
         obs = torch.Size(spec.obs_shape).numel()

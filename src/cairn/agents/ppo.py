@@ -57,8 +57,8 @@ class PPO:
     """Improves -L = E min(ρA, clip(ρ)A) - c₁(V - R)² + c₂H over a few epochs of each rollout."""
 
     def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
-        self.horizon = cfg.horizon
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress, self.horizon = spec, 0.0, cfg.horizon
         shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
         with seeded(seed):
             self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)

@@ -47,7 +47,8 @@ class Reinforce:
     horizon = 0  # whole episodes
 
     def __init__(self, cfg: ReinforceConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "normalise": cfg.normalise_obs}
         with seeded(seed):
             self.net = ActorCritic(spec, cfg.hidden, **shape).to(device)

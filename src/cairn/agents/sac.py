@@ -63,7 +63,8 @@ class SAC:
         if not spec.action.bounded:
             raise CairnError("SAC's actions lie between bounds, and this task states none; use ppo, or bound them.")
         no_images(spec, "SAC")
-        self.cfg, self.spec, self.progress = validated(cfg, "agent."), spec, 0.0
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
         self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
         obs, dim = self.encoder.width, spec.action.dim
         many: Any = {"members": cfg.ensemble, "layer_norm": cfg.layer_norm}

@@ -8,9 +8,14 @@ is a float for the type checker and a number in [0, 1] for `validated`.
 from __future__ import annotations
 
 import math
+import os
+import reprlib
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -21,11 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Range:
-    """low ≤ value ≤ high, or low < value where `open_low`."""
+    """low ≤ value ≤ high, or low < value where `open_low`. A row of numbers may have none where `empty`."""
 
     low: float = -math.inf
     high: float = math.inf
     open_low: bool = False
+    empty: bool = False
 
     def admits(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
@@ -44,67 +50,175 @@ Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
 Side = Annotated[int, Range(1, 1000)]  # of a picture, in pixels
 Widths = Annotated[tuple[int, ...], Range(1)]
+Layers = Annotated[tuple[int, ...], Range(1, empty=True)]  # as Widths, or none
+EpisodeSeed = Annotated[int, Range(0, 2**31 - 1)]  # as every environment accepts
 
-
-def _ranges(hint: Any) -> list[Range]:
-    """The ranges a hint carries, looking through unions such as `Count | None`."""
-    if get_origin(hint) is Annotated:
-        return [m for m in hint.__metadata__ if isinstance(m, Range)]
-    return [r for arg in get_args(hint) for r in _ranges(arg)]
-
-
-def _kinds(hint: Any) -> list[Any]:
-    """The types a hint admits, looking through unions and ranges."""
-    if get_origin(hint) is Annotated:
-        return _kinds(hint.__origin__)
-    return [kind for arg in get_args(hint) for kind in _kinds(arg)] or [hint]
+MOST = 2**63 - 1  # a whole number that fits into 64 bits
+NOT: Any = object()  # what stands for a value that is not of the kind asked for
+WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 def validated(config: T, prefix: str = "") -> T:
-    """The same config, with numbers and words made schedules where those are meant; CairnError where one is amiss."""
-    from cairn.core.schedules import Schedule, parse  # which are written in the ranges above
-
-    hints, meant = get_type_hints(type(config), include_extras=True), dict[str, Any]()
-    for f in fields(config):  # type: ignore[arg-type]
-        value = getattr(config, f.name)
-        name = f"{prefix}{f.name}"
-        if isinstance(value, (int, float, str)) and Schedule in _kinds(hints[f.name]):
-            value = meant[f.name] = parse(str(value))
-        elif is_dataclass(value) and not isinstance(value, (type, Schedule)):
-            inner = validated(value, f"{name}.")
-            if inner is not value:
-                meant[f.name] = inner
-        check(name, value, hints[f.name])
-    return replace(config, **meant) if meant else config  # type: ignore[type-var]
+    """The same config, every value as its field states it; CairnError in one sentence where one cannot be read so."""
+    hints = get_type_hints(type(config), include_extras=True)
+    found = {f.name: getattr(config, f.name) for f in fields(config)}  # type: ignore[arg-type]
+    meant = {name: fit(f"{prefix}{name}", value, hints[name]) for name, value in found.items()}
+    changed = {name: value for name, value in meant.items() if value is not found[name]}
+    return replace(config, **changed) if changed else config  # type: ignore[type-var]
 
 
 def check(name: str, value: Any, hint: Any) -> None:
     """CairnError in one sentence where `value` is not what a hint such as `Count` or `bool` states."""
-    if get_origin(hint) is Literal and value not in get_args(hint):
-        raise CairnError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, get_args(hint)))}.")
-    if not any(_is(value, kind) for kind in _kinds(hint)):
-        wanted = " or ".join(WORDS[kind] for kind in _kinds(hint) if WORDS[kind])
-        raise CairnError(f"{name} is {value!r}; it must be {wanted}.")
-    for allowed in _ranges(hint):
-        items = getattr(value, "bounds", value)  # a schedule is checked at both ends
-        items = items if isinstance(items, (tuple, list)) else [items]
-        if not items:
-            raise CairnError(f"{name} is empty; it must hold at least one number.")
-        for item in items:
-            if isinstance(item, (int, float)) and not allowed.admits(item):
-                raise CairnError(f"{name} is {item:g}; it must be {allowed}.")
+    fit(name, value, hint)
 
 
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", type(None): ""}
+def fit(name: str, value: Any, hint: Any) -> Any:
+    """`value` as a hint such as `Count`, `Rate | None` or `tuple[int, ...]` states it.
+
+    Numbers of NumPy become Python's, a list a tuple, one number a tuple of one, a path a string, a number or a word a
+    schedule. CairnError where a value is of none of the kinds that the hint admits, or out of range.
+    """
+    kinds = _kinds(hint)
+    for kind, ranges in kinds:
+        meant = _read(name, value, kind)
+        if meant is not NOT:
+            _within(name, meant, ranges)
+            return meant
+    wanted = dict.fromkeys(word for kind, _ in kinds if (word := _word(kind)))
+    raise CairnError(f"{name} is {short(value)}; it must be {' or '.join(wanted)}.")
 
 
-def _is(value: Any, kind: Any) -> bool:
-    """Whether a value is of one of the kinds that have words; what is of any other kind is not looked at here."""
-    if kind not in WORDS:
-        return True
-    if kind in (int, float):
-        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-    return isinstance(value, (bool, np.bool_) if kind is bool else kind)
+def short(value: Any) -> str:
+    """A value as it is shown in a sentence: on one line, and cut where it is long."""
+    if callable(value) and not isinstance(value, type):
+        return "a function"
+    try:
+        return " ".join(_REPR.repr(value).split())
+    except Exception:  # a stranger's __repr__
+        return f"a {type(value).__name__}"
+
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 80, 80, 30
+
+
+def _kinds(hint: Any) -> list[tuple[Any, list[Range]]]:
+    """The kinds a hint admits, each with its ranges, looking through unions."""
+    if get_origin(hint) is Annotated:
+        ranges = [m for m in hint.__metadata__ if isinstance(m, Range)]
+        return [(kind, found + ranges) for kind, found in _kinds(hint.__origin__)]
+    if get_origin(hint) in (Union, UnionType):
+        return [found for arg in get_args(hint) for found in _kinds(arg)]
+    return [(hint, [])]
+
+
+def _read(name: str, value: Any, kind: Any) -> Any:
+    """The value as one of a kind, or NOT."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    origin = get_origin(kind) or kind
+    if kind in READERS:
+        return READERS[kind](value)
+    if kind is Any:
+        return value
+    if origin is Literal:
+        return next((known for known in get_args(kind) if isinstance(value, str) and value == known), NOT)
+    if origin is tuple:
+        return _row(name, value, get_args(kind)[0])
+    if origin is dict:
+        return _dictionary(name, value, get_args(kind)[1])
+    if hasattr(kind, "read"):  # a Schedule
+        return kind.read(name, value, NOT)
+    if not isinstance(value, kind):
+        return NOT
+    return validated(value, f"{name}.") if is_dataclass(kind) else value
+
+
+def _bool(value: Any) -> Any:
+    return bool(value) if isinstance(value, (bool, np.bool_)) else NOT
+
+
+def _int(value: Any) -> Any:
+    number = _float(value)
+    whole = number is not NOT and math.isfinite(number) and number == int(number)  # 1e6 is
+    return number if type(number) is int else int(number) if whole else NOT
+
+
+def _float(value: Any) -> Any:
+    if type(value) is int or type(value) is float:
+        return value
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        return NOT
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _str(value: Any) -> Any:
+    torch = sys.modules.get("torch")  # not imported here: environment workers have no use for it
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if torch is not None and isinstance(value, torch.device):
+        return str(value)
+    return value if type(value) is str else str(value) if isinstance(value, str) else NOT
+
+
+def _none(value: Any) -> Any:
+    return None if value is None else NOT
+
+
+READERS: dict[Any, Callable[[Any], Any]] = {bool: _bool, int: _int, float: _float, str: _str, type(None): _none}
+
+
+def _row(name: str, value: Any, hint: Any) -> Any:
+    """A tuple, each item as the hint states it. A number by itself is a row of one."""
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    items = items if isinstance(items, (tuple, list)) else [items]
+    kinds = [kind for kind, _ in _kinds(hint)]
+    if any(all(_read(name, item, kind) is NOT for kind in kinds) for item in items):
+        return NOT
+    meant = tuple(fit(name, item, hint) for item in items)
+    same = type(value) is tuple and all(a is b for a, b in zip(value, meant, strict=True))
+    return value if same else meant
+
+
+def _dictionary(name: str, value: Any, hint: Any) -> Any:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        return NOT
+    meant = {key: fit(f"{name}.{key}", item, hint) for key, item in value.items()}
+    same = type(value) is dict and all(value[key] is meant[key] for key in meant)
+    return value if same else meant
+
+
+def _within(name: str, value: Any, ranges: list[Range]) -> None:
+    """CairnError where a number, an end of a schedule or one of a row is out of range or not finite."""
+    items = getattr(value, "bounds", value)
+    if items == () and any(not allowed.empty for allowed in ranges):
+        raise CairnError(f"{name} is empty; it must hold at least one number.")
+    for item in items if isinstance(items, tuple) else (items,):
+        if type(item) not in (int, float):
+            continue
+        told = f"{item:g}" if type(item) is float or abs(item) <= 10**6 else short(item)
+        for allowed in ranges:
+            if not allowed.admits(item):
+                raise CairnError(f"{name} is {told}; it must be {allowed}.")
+        if not math.isfinite(item):
+            raise CairnError(f"{name} is {told}; it must be a finite number.")
+        if type(item) is int and abs(item) > MOST:
+            raise CairnError(f"{name} is {told}; it must be at most {MOST}.")
+
+
+def _word(kind: Any) -> str:
+    """What a value of a kind is called in a sentence; None goes without saying."""
+    origin = get_origin(kind) or kind
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, get_args(kind)))}"
+    if origin is tuple:
+        whole = _kinds(get_args(kind)[0])[0][0] is int
+        return "whole numbers, such as (64, 64)" if whole else "numbers, such as (1.0, 2.0)"
+    if origin is dict:
+        return "a dictionary with names as its keys"
+    if kind is type(None):
+        return ""
+    return WORDS.get(kind) or getattr(kind, "words", "") or f"a {getattr(kind, '__name__', kind)}"
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:

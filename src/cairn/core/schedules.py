@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from numbers import Real
+from typing import Annotated, Any, ClassVar, Literal
 
-from cairn.core.checks import Range
+from cairn.core.checks import Range, fit, short
 from cairn.core.errors import CairnError
+
+KINDS = ("constant", "linear", "exponential")
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,32 @@ class Schedule:
     start: float
     end: float
     until: float = 1.0
+
+    words: ClassVar[str] = 'a number, or a schedule such as "linear(3e-4,0)" or "exponential(1,0.05,0.5)"'
+
+    def __post_init__(self) -> None:
+        """CairnError where it is no schedule; numbers of NumPy become Python's."""
+        if self.kind not in KINDS:
+            raise CairnError(f"a schedule is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {short(self.kind)}.")
+        for name in ("start", "end", "until"):
+            object.__setattr__(self, name, fit(f"the {name} of a schedule", getattr(self, name), float))
+        if not 0 < self.until <= 1:
+            raise CairnError(f"the share in {self} must be greater than 0 and at most 1.")
+        if self.kind == "exponential" and min(self.start, self.end) <= 0:
+            raise CairnError(f"an exponential schedule needs two numbers above zero, not {self}.")
+
+    @classmethod
+    def read(cls, name: str, value: Any, otherwise: Any) -> Any:
+        """A schedule from a number, its text or itself; `otherwise` from anything else. See `checks.fit`."""
+        if isinstance(value, Schedule):
+            return value
+        if isinstance(value, str):
+            return parse(value, name)
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return constant(fit(name, value, float))
+        if callable(value):
+            raise CairnError(f"{name} is a function, which cannot be saved with a run; write {cls.words}.")
+        return otherwise
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -68,19 +97,18 @@ _NUMBER = r"\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*"
 _CALL = re.compile(rf"(linear|exponential)\({_NUMBER},{_NUMBER}(?:,{_NUMBER})?\)\Z")
 
 
-def parse(text: str) -> Schedule:
-    """'3e-4', 'linear(3e-4,0)' or 'exponential(1,0.05,0.5)' -> Schedule."""
+def parse(text: str, name: str = "") -> Schedule:
+    """'3e-4', 'linear(3e-4,0)' or 'exponential(1,0.05,0.5)' -> Schedule. `name` is the setting's, for a sentence."""
     try:
-        return constant(float(text))
-    except ValueError:
+        return constant(fit(name or "a schedule", float(text), float))
+    except (ValueError, TypeError):
         pass
-    match = _CALL.match(text.strip())
-    if match is None:
-        raise CairnError(f"{text!r} is not a schedule; write a number, linear(start,end[,share]) or exponential(...).")
-    kind, start, end, until = match.groups()
-    schedule = Schedule(kind, float(start), float(end), float(until or 1.0))
-    if not 0 < schedule.until <= 1:
-        raise CairnError(f"the share in {text!r} must be greater than 0 and at most 1.")
-    if kind == "exponential" and min(schedule.start, schedule.end) <= 0:
-        raise CairnError(f"an exponential schedule needs two numbers above zero, not {text!r}.")
-    return schedule
+    match = _CALL.match(text.strip()) if isinstance(text, str) else None
+    try:
+        kind, start, end, until = match.groups() if match is not None else ("", "", "", "")
+        return Schedule(kind, float(start), float(end), float(until or 1.0))
+    except ValueError:  # 1.2.3 is no number
+        told = f"{name} is {short(text)}, which" if name else short(text)
+        raise CairnError(
+            f"{told} is not a schedule; write a number, linear(start,end[,share]) or exponential(...)."
+        ) from None

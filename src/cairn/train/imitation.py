@@ -147,7 +147,7 @@ def aggrevate(agent: AggreVaTe, expert: Expert, values: Values, data: Growing, e
         if found is None:
             break
         played = found[0]
-        random = agent.act(played.obs.flatten(0, 1), explore=True).view_as(played.drawn)
+        random = agent.drawn(played.obs.flatten(0, 1)).view_as(played.drawn)
         verdict = values.judge(replace(played, drawn=random))
         known, run.step = verdict.known, run.step + verdict.steps
         rows = {"obs": played.obs, "action": random, "advantage": verdict.q - verdict.v}

@@ -72,7 +72,8 @@ def train(
     `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
     `watch` makes whoever watches the run, and is given its folder where it is resumed.
     """
-    recipe = replace(validated(recipe), device=usable(recipe.device))
+    recipe = validated(recipe)
+    recipe = replace(recipe, device=usable(recipe.device))
     _check_replay(recipe)
     begun = _begun(folder, resume)
     expert = _expert(recipe, expert)
