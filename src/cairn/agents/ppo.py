@@ -65,8 +65,7 @@ class PPO:
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
         self.returns = ReturnScale(cfg.gamma).to(device)
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.acting = graphed(self.net.act, self.generator)
-        self.learn = graphed(self._learn, self.generator)
+        self.acting, self.learn = graphed(self.net.act, self.generator), graphed(self._learn, self.generator)
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "returns": self.returns, "generator": self.generator}
 
