@@ -1,7 +1,12 @@
 """What a run wrote down is read back, whatever state the files are in."""
 
 import json
+import os
 
+import pytest
+
+from cairn.core.errors import CairnError
+from cairn.train import curves
 from cairn.train.curves import Point, evaluations, finite, held, read_curves, read_remarks
 
 HEAD = "step,seconds,name,value\n"
@@ -43,3 +48,21 @@ def test_remarks_are_read_but_for_lines_that_say_nothing(tmp_path):
     remark = {"step": 5, "code": "units-dead", "severity": "warning", "what": "a", "evidence": "b", "remedy": "c"}
     (tmp_path / "watch.jsonl").write_text(json.dumps(remark) + '\n[]\n{"step": 1}\n{"step": 9, "co')
     assert read_remarks(tmp_path) == ([remark], 3)
+    strange = [{**remark, "step": "5"}, {**remark, "what": ["a"]}, {**remark, "more": 1}, "[" * 5000]
+    (tmp_path / "watch.jsonl").write_text(
+        "\n".join(json.dumps(line) for line in [*strange, remark]) + "\n" + "[" * 9999
+    )
+    assert read_remarks(tmp_path) == ([remark], 5)
+
+
+def test_logs_that_are_no_files_or_too_long_are_one_sentence(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "metrics.csv")
+    os.mkfifo(tmp_path / "watch.jsonl")
+    assert read_remarks(tmp_path) == ([], 1)
+    with pytest.raises(CairnError, match="is a pipe, not a regular file"):
+        read_curves(tmp_path)
+    (tmp_path / "metrics.csv").unlink()
+    (tmp_path / "metrics.csv").write_text("step,seconds,name,value\n" + "1,1,a,1\n" * 10)
+    monkeypatch.setattr(curves, "LINES", 10)
+    with pytest.raises(CairnError, match="more than 10 lines"):
+        read_curves(tmp_path)

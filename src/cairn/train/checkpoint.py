@@ -25,6 +25,7 @@ from cairn.agents import AgentConfig, build
 from cairn.agents.base import Agent
 from cairn.core.errors import CairnError
 from cairn.core.types import Spec
+from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, read_json
 from cairn.envs.make import Task
 from cairn.nets.state import pack, unpack
 from cairn.train.plain import from_plain, to_plain
@@ -248,11 +249,9 @@ def load_checkpoint(folder: Path, agent: Agent) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        head = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        head = read_json(path)
+    except NotThere:
         raise CairnError(f"{path} is missing.") from None
-    except (ValueError, OSError) as error:
-        raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error
     if not isinstance(head, dict) or not isinstance(head.get("format"), int):
         raise CairnError(f"{path} was not written by Cairn.")
     if head["format"] > FORMAT:
@@ -268,11 +267,12 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _read_tensors(path: Path, head: Mapping[str, Any]) -> dict[str, Tensor]:
     try:
-        blob = path.read_bytes()
-    except OSError as error:
-        raise CairnError(f"{path} cannot be read: {error.strerror}.") from error
+        blob = read_bytes(path, TENSORS)
+    except NotThere:
+        raise CairnError(f"{path} is missing.") from None
     if hashlib.sha256(blob).hexdigest() != head.get("sha256"):
         raise CairnError(f"{path} is damaged: it is not the file that was saved (its checksum differs).")
+    check_tensors(blob, str(path))
     try:
         tensors: dict[str, Tensor] = safetensors.torch.load(blob)
     except safetensors.SafetensorError as error:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cairn.core.errors import CairnError
+from cairn.core.untrusted import MIB, NotThere, parse_json, read_text
+
 MEASURES = {"success": "eval/success_rate", "return": "eval/mean_reward"}  # the curve a recipe is judged by
+LOG, REMARKS = 64 * MIB, MIB  # bytes of metrics.csv and of watch.jsonl
+LINES = 2_000_000  # of metrics.csv
+SAID = {"step": int, "code": str, "severity": str, "what": str, "evidence": str, "remedy": str}  # a line of watch.jsonl
 
 
 class Point(NamedTuple):
@@ -34,9 +39,12 @@ class Curves:
 def read_curves(folder: Path) -> Curves:
     """metrics.csv of a run folder; without one, no curves. A last line without its end is being written: not lost."""
     path = folder / "metrics.csv"
-    if not path.exists():
+    try:
+        whole = read_text(path, LOG).split("\n")[:-1]
+    except NotThere:
         return Curves({})
-    whole = path.read_text(errors="replace").split("\n")[:-1]
+    if len(whole) > LINES:
+        raise CairnError(f"{path} is refused: it has more than {LINES:,} lines.")
     named: dict[str, list[Point]] = {}
     lost = 0
     for line in whole[1:]:
@@ -65,13 +73,20 @@ def finite(points: list[Point]) -> list[Point]:
 def read_remarks(folder: Path) -> tuple[list[dict[str, Any]], int]:
     """What watchers said (step, code, severity, what, evidence, remedy), and how many lines say nothing."""
     path = folder / "watch.jsonl"
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    try:
+        lines = read_text(path, REMARKS).splitlines()
+    except NotThere:
+        return [], 0
+    except CairnError:
+        return [], 1
     remarks, lost = [], 0
     for line in lines:
         try:
-            body = json.loads(line)
-            int(body["step"]), str(body["code"])
+            body = parse_json(line, str(path))
+        except CairnError:
+            body = None
+        if isinstance(body, dict) and {key: type(value) for key, value in body.items()} == SAID:
             remarks.append(body)
-        except (ValueError, TypeError, KeyError):
+        else:
             lost += 1
     return remarks, lost

@@ -13,6 +13,7 @@ import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 
 from cairn.core.types import Episode
+from cairn.core.untrusted import read_npz
 from cairn.train.evaluate import Score
 from cairn.train.watching import Remark
 
@@ -74,13 +75,13 @@ class Logs:
         path = self.folder / "evaluations.npz"
         if not path.exists():
             return
-        with np.load(path, allow_pickle=False) as old:
-            told = old["successes"] if "successes" in old else [[None] * len(row) for row in old["results"]]
-            for at, *columns in zip(old["timesteps"], old["results"], old["ep_lengths"], told, strict=True):
-                if at <= step:
-                    rows = zip(*columns, strict=True)
-                    episodes = [Episode(0, float(r), int(n), None if s is None else bool(s)) for r, n, s in rows]
-                    self.evaluations.append((int(at), Score.of(episodes)))
+        old = read_npz(path, ["timesteps", "results", "ep_lengths"], optional=["successes"])
+        told = old["successes"] if "successes" in old else [[None] * len(row) for row in old["results"]]
+        for at, *columns in zip(old["timesteps"], old["results"], old["ep_lengths"], told, strict=True):
+            if at <= step:
+                rows = zip(*columns, strict=True)
+                episodes = [Episode(0, float(r), int(n), None if s is None else bool(s)) for r, n, s in rows]
+                self.evaluations.append((int(at), Score.of(episodes)))
 
     def offsets(self) -> dict[str, int]:
         for file in self.files.values():

@@ -21,6 +21,7 @@ from cairn.agents.base import Agent, Metrics
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
+from cairn.core.untrusted import NotThere, read_json
 from cairn.replay.base import Kept
 from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
 from cairn.train.evaluate import Score
@@ -313,12 +314,11 @@ def read_recipe(path: Path) -> Recipe:
     folder = path.suffix != ".json"
     path = path / "config.json" if folder else path
     try:
-        return from_plain(Recipe, json.loads(path.read_bytes()))
-    except OSError:
+        body = read_json(path)
+    except NotThere:
         said = f"{path.parent} holds no run to resume (no config.json)." if folder else f"there is no file {path}."
         raise CairnError(said) from None
-    except ValueError as error:
-        raise CairnError(f"{path} cannot be read: it is cut short or not JSON.") from error
+    return from_plain(Recipe, body)
 
 
 def _state_of(generator: Generator) -> str:
