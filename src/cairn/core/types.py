@@ -33,11 +33,16 @@ class Discrete:
 
 @dataclass(frozen=True)
 class Box:
-    """Real actions of `shape`. Inside Cairn they are flat [N, dim] and, where bounds are finite, scaled to [-1, 1]."""
+    """Real actions of `shape`. Inside Cairn they are flat [N, dim] and, where bounds are finite, scaled to [-1, 1].
+
+    Where the space is one of integers `dtype` is its type, and an action is rounded to the nearest at the
+    environment's door.
+    """
 
     shape: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    dtype: str = "float32"
 
     @property
     def dim(self) -> int:
@@ -45,24 +50,33 @@ class Box:
 
     @property
     def bounded(self) -> bool:
-        return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+        """Whether every bound, and the way between them, is a finite float32."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = self._bounds()
+            return bool(np.isfinite(high - low).all())
+
+    def _bounds(self) -> tuple[Array, Array]:
+        return np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
 
     def to_env(self, action: Array) -> Array:
         """[N, dim] in Cairn's units -> [N, *shape] in the environment's, clipped to its bounds."""
+        low, high = self._bounds()
         if self.bounded:
-            low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
             action = low + (np.clip(action, -1.0, 1.0) + 1.0) * (0.5 * (high - low))
         else:
-            action = np.clip(action, np.asarray(self.low, np.float32), np.asarray(self.high, np.float32))
-        return action.astype(np.float32, copy=False).reshape(-1, *self.shape)
+            action = np.clip(action, low, high)
+        if self.dtype != "float32":
+            action = np.rint(np.asarray(action, np.float64)).clip(self.low, self.high)
+        return action.astype(self.dtype, copy=False).reshape(-1, *self.shape)
 
     def from_env(self, action: Array) -> Array:
-        """[N, *shape] in the environment's units -> [N, dim] in Cairn's."""
+        """[N, *shape] in the environment's units -> [N, dim] in Cairn's; 0 where only one value is allowed."""
         flat = np.asarray(action, np.float32).reshape(-1, self.dim)
         if not self.bounded:
             return flat
-        low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
-        return 2.0 * (flat - low) / (high - low) - 1.0
+        low, high = self._bounds()
+        width = high - low
+        return np.where(width > 0, 2.0 * (flat - low) / np.where(width > 0, width, 1.0) - 1.0, 0.0).astype(np.float32)
 
 
 ActionSpec = Discrete | Box

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Box, Discrete, Episode, GoalSpec, Spec, Step
+from cairn.vector.checked import refuse_old_gym
 
 EnvMaker = Callable[[], gym.Env[Any, Any]]
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -21,6 +22,7 @@ class Vector(Protocol):
     """N environments that act as one. `step` is `send` then `recv`; work done between the two overlaps with them.
 
     Actions are in Cairn's units (see `Box.to_env`), [N] or [N, dim]. Step.next_obs is always the true successor.
+    What follows a reset depends on its seeds and the actions alone: environments that remember are made anew.
     """
 
     spec: Spec
@@ -32,6 +34,17 @@ class Vector(Protocol):
     def recv(self) -> Step: ...
     def step(self, action: Array) -> Step: ...
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Separate(Protocol):
+    """A vector whose environments can each be begun and left alone; scores need it, training does not."""
+
+    def begin(self, index: int, seed: int) -> Array:
+        """One environment begins an episode from a seed; its first observation."""
+
+    def rest(self, which: Array) -> None:
+        """These [N] bool are not stepped until they are begun or all are reset; their rows come back not valid."""
 
 
 class EpisodeStats:
@@ -75,8 +88,11 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n), int(space.start))
     if isinstance(space, spaces.Box):
-        low, high = space.low.flatten().tolist(), space.high.flatten().tolist()
-        return Box(tuple(space.shape), tuple(low), tuple(high))
+        low, high = space.low.flatten(), space.high.flatten()
+        if not (low <= high).all():  # nor where one is not a number
+            raise CairnError(f"the action space {space} has a lower bound above the upper one, or one that is NaN.")
+        whole = {"dtype": str(space.dtype)} if np.issubdtype(space.dtype, np.integer) else {}
+        return Box(tuple(space.shape), tuple(low.tolist()), tuple(high.tolist()), **whole)
     raise CairnError(f"the action space {space} is not supported; Cairn acts in Discrete and Box spaces.")
 
 
@@ -94,10 +110,13 @@ def _told(env: gym.Env[Any, Any], name: str, usual: Any) -> Any:
 
 def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[Spec, Callable[[Any], Array]]:
     """A task's Spec, and the function that lays one of its observations out as that Spec's array."""
+    refuse_old_gym(observation, action)
     act = action_spec(action)
     if isinstance(observation, spaces.Box):
         small = observation.dtype == np.uint8
         dtype = "uint8" if small else "float32"
+        if observation.shape == ():  # one number is a row of one
+            return Spec((1,), dtype, act), _row_of_one
         return Spec(tuple(observation.shape), dtype, act), lambda obs: obs
     if isinstance(observation, spaces.Dict) and set(observation.keys()) == set(GOAL_KEYS):
         widths = {k: spaces.flatdim(observation[k]) for k in GOAL_KEYS}
@@ -113,3 +132,8 @@ def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[
 
 def _flatten_goal(obs: dict[str, Array]) -> Array:
     return np.concatenate([np.ravel(obs[key]) for key in GOAL_KEYS])
+
+
+def _row_of_one(obs: Any) -> Array:
+    row = np.asarray(obs)
+    return row.reshape(1) if row.shape == () else row

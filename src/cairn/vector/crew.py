@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -13,8 +14,11 @@ import numpy as np
 from cairn.core.errors import EnvError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
-from cairn.vector.base import EnvMaker, EpisodeStats
-from cairn.vector.lane import Lane, Slots
+from cairn.vector.base import EnvMaker, EpisodeStats, spec_of_env
+from cairn.vector.checked import made
+from cairn.vector.deadline import STARTS_WITHIN
+from cairn.vector.lane import Lane
+from cairn.vector.slots import Slots
 
 MAX_RESTARTS_IN_A_ROW = 3
 
@@ -24,7 +28,8 @@ class Crew(ABC):
 
     A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin
     new episodes, their lost step comes back as not valid. Failing again and again without a good step between stops
-    the run. What a worker is and how it is spoken to, subclasses say.
+    the run. The start of a worker and of its environments has a time of its own. What a worker is and how it is spoken
+    to, subclasses say.
     """
 
     slots: Slots  # where answers arrive
@@ -37,54 +42,97 @@ class Crew(ABC):
         self.spans = shares(self.num_envs, workers)
         self.failures = [0] * len(self.spans)  # of each worker, since its last good step
         self.makers: bytes = cloudpickle.dumps(list(makers))
-        probe = makers[0]()
-        self.spec = Lane([lambda: probe]).spec
+        probe = made(0, makers[0])
+        self.spec = spec_of_env(probe)[0]
         probe.close()
         self.stats = EpisodeStats(self.num_envs)
+        self.lost = np.zeros(self.num_envs, bool)  # whose episode was lost since the last step
+        self.resting = np.zeros(self.num_envs, bool)
 
     @abstractmethod
     def _replace(self, worker: int) -> None:
         """A new worker in the place of one that is of no use."""
 
     @abstractmethod
-    def _order_reset(self, worker: int, seeds: list[int]) -> None: ...
+    def _order(self, worker: int, what: str, *given: Any) -> None:
+        """Have a worker's lane do what the method of that name does; one that is dead is found so by its answer."""
 
     @abstractmethod
     def _order_step(self, action: Array) -> None:
         """Of every worker; [N, ...] in the task's units."""
 
     @abstractmethod
-    def _answer(self, worker: int) -> None:
-        """Wait until its rows are in `slots`; EnvError where it failed, hung or died."""
+    def _answer(self, worker: int, within: float) -> None:
+        """Wait until its rows are in `slots`; EnvError where it failed, died or took longer; 0 waits for ever."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
+        self.lost[:] = self.resting[:] = False
         self.seed = int(seeds[0])
-        for worker, (start, stop) in enumerate(self.spans):
-            self._order_reset(worker, list(seeds[start:stop]))
-        for worker, (start, stop) in enumerate(self.spans):
-            try:
-                self._answer(worker)
-            except EnvError as error:
-                self._restart(worker, error, seeds[start:stop])
+        failed: dict[int, EnvError] = {}
+        for what in ("renew", "reset"):
+            for worker, (start, stop) in enumerate(self.spans):
+                if worker not in failed:
+                    self._order(worker, what, *([list(seeds[start:stop])] if what == "reset" else []))
+            for worker in set(range(len(self.spans))) - set(failed):
+                try:
+                    self._answer(worker, self._patience(what))
+                except EnvError as error:
+                    failed[worker] = error
+        for worker in sorted(failed):
+            start, stop = self.spans[worker]
+            self._restart(worker, failed[worker], seeds[start:stop])
         return self.slots.obs.copy()
+
+    def begin(self, index: int, seed: int) -> Array:
+        """Where its worker fails, what its environments show next is an episode of another seed, and not valid."""
+        self.stats.forget(index)
+        worker = next(w for w, (start, stop) in enumerate(self.spans) if start <= index < stop)
+        start, stop = self.spans[worker]
+        self.resting[index] = False
+        try:
+            self._do(worker, "renew", index - start)
+            self._do(worker, "begin", index - start, int(seed))
+        except EnvError as error:
+            self._restart(worker, error)
+            self.lost[start:stop] = True
+            self._do(worker, "rest", self.resting[start:stop].copy())
+        row: Array = self.slots.obs[index].copy()
+        return row
+
+    def rest(self, which: Array) -> None:
+        for worker, (start, stop) in enumerate(self.spans):
+            if (which[start:stop] != self.resting[start:stop]).any():
+                self._do(worker, "rest", which[start:stop].copy())
+        self.resting = which.copy()
+
+    def _do(self, worker: int, what: str, *given: Any) -> None:
+        self._order(worker, what, *given)
+        self._answer(worker, self._patience(what))
+
+    def _patience(self, what: str) -> float:
+        """Seconds that an answer may take. Making environments is no part of the time that one has to answer in."""
+        return self.timeout if what != "renew" or not self.timeout else max(self.timeout, STARTS_WITHIN)
 
     def send(self, action: Array) -> None:
         self._order_step(self.spec.action.to_env(action))
 
     def recv(self) -> Step:
-        valid = np.ones(self.num_envs, bool)
+        valid = ~(self.lost | self.resting)
         for worker, (start, stop) in enumerate(self.spans):
             try:
-                self._answer(worker)
+                self._answer(worker, self.timeout)
                 self.failures[worker] = 0
             except EnvError as error:
                 self._restart(worker, error)
                 self.slots.next_obs[start:stop] = self.slots.obs[start:stop]
                 valid[start:stop] = False
+                if self.resting[start:stop].any():
+                    self._do(worker, "rest", self.resting[start:stop].copy())
+        self.lost[:] = False
         s = self.slots
         terminated, truncated = s.terminated & valid, s.truncated & valid
         reward = np.where(valid, s.reward, np.float32(0))  # what a lost worker left behind may not be a number
@@ -107,9 +155,9 @@ class Crew(ABC):
         start, stop = self.spans[worker]
         self._replace(worker)
         seeds = seeds or derive_many(self.seed, stop - start, "restart", self.restarts, start)
-        self._order_reset(worker, list(seeds))
         try:
-            self._answer(worker)
+            self._do(worker, "renew")
+            self._do(worker, "reset", list(seeds))
         except EnvError as again:
             self._restart(worker, again, seeds)
 
@@ -124,5 +172,7 @@ def lane_of(makers: bytes, start: int, stop: int) -> Lane:
     """A worker's share of pickled makers."""
     try:
         return Lane(cloudpickle.loads(makers)[start:stop], start)
+    except EnvError:
+        raise
     except Exception as error:  # the reason must reach the parent, whatever it is
         raise EnvError(start, f"could not be made in a worker process: {error}") from error

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
-from cairn.core.errors import CairnError
+from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Step
 from cairn.vector.base import GOAL_KEYS, EpisodeStats, spec_of
+from cairn.vector.checked import blame
+from cairn.vector.remembers import remembers
 
 
 class Gymnasium:
@@ -37,12 +39,34 @@ class Gymnasium:
         self.stats = EpisodeStats(self.num_envs)
         self.resetting = np.zeros(self.num_envs, bool)  # NEXT_STEP: those whose next step is only a reset
         self.action: Array = np.zeros(0)
+        self.used = False
+        self.remember: bool | None = None  # once that is asked
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
         self.resetting[:] = False
-        obs, _ = self.env.reset(seed=[int(s) for s in seeds])  # type: ignore[arg-type]
+        self._renew()
+        try:
+            obs, _ = self.env.reset(seed=[int(s) for s in seeds])  # type: ignore[arg-type]
+        except Exception as error:
+            raise blame(0, error, " at reset") from error
         return self._rows(obs)
+
+    def _renew(self) -> None:
+        """Environments that remember are made anew where we know how: in Gymnasium's own two vectors."""
+        makers: Any = getattr(self.env, "env_fns", ())
+        if makers and self.used and self.remember is None:
+            probe = makers[0]()
+            self.remember = remembers(makers[0], probe)
+            probe.close()
+        if self.remember and isinstance(self.env, SyncVectorEnv):
+            for i, make in enumerate(makers):
+                self.env.envs[i].close()
+                self.env.envs[i] = make()
+        elif self.remember and isinstance(self.env, AsyncVectorEnv):
+            self.env.close()
+            self.env = AsyncVectorEnv(makers, shared_memory=self.env.shared_memory, autoreset_mode=self.mode)
+        self.used = True
 
     def send(self, action: Array) -> None:
         self.action = self.spec.action.to_env(action)
@@ -51,7 +75,10 @@ class Gymnasium:
         return self.env.step(self.action)
 
     def recv(self) -> Step:
-        out, reward, terminated, truncated, info = self._stepped()
+        try:
+            out, reward, terminated, truncated, info = self._stepped()
+        except Exception as error:
+            raise blame(0, error) from error
         next_obs = self._rows(out)
         ended = terminated | truncated
         valid = ~self.resetting
@@ -80,7 +107,10 @@ class Gymnasium:
     def _rows(self, obs: Any) -> Array:
         """A batched observation -> [N, *spec.obs_shape], ours to keep."""
         if isinstance(obs, np.ndarray) and self.laid_out:
-            return obs.astype(self.spec.obs_dtype)
+            shape = self.num_envs, *self.spec.obs_shape
+            if obs.shape == shape or (obs.shape == (self.num_envs,) and shape[1:] == (1,)):
+                return obs.astype(self.spec.obs_dtype).reshape(shape)
+            raise EnvError(0, f"returned observations of shape {obs.shape} where the vector's have {shape}")
         if self.spec.goal is not None:
             return np.concatenate([obs[k].reshape(self.num_envs, -1) for k in GOAL_KEYS], 1, dtype=self.spec.obs_dtype)
         rows = [self.layout(row) for row in iterate(self.env.observation_space, obs)]

@@ -4,90 +4,79 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from cairn.core.errors import EnvError
-from cairn.core.types import Array, Spec
+from cairn.core.types import Array
 from cairn.vector.base import EnvMaker, spec_of_env, success_of
-
-
-@dataclass(frozen=True)
-class Slots:
-    """Where a lane writes: one row per environment, possibly in memory shared with another process.
-
-    score and over are for the statistics: what a task paid and where its episode ended, whatever learners are told
-    """
-
-    obs: Array
-    next_obs: Array
-    reward: Array
-    terminated: Array
-    truncated: Array
-    success: Array
-    score: Array
-    over: Array
-
-    @staticmethod
-    def fields(spec: Spec, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
-        obs = ((n, *spec.obs_shape), spec.obs_dtype)
-        flag = ((n,), "bool")
-        return {
-            "obs": obs,
-            "next_obs": obs,
-            "reward": ((n,), "float32"),
-            "terminated": flag,
-            "truncated": flag,
-            "success": ((n,), "int8"),
-            "score": ((n,), "float32"),
-            "over": flag,
-        }
-
-    @classmethod
-    def allocate(cls, spec: Spec, n: int) -> Slots:
-        return cls(**{k: np.zeros(shape, dtype) for k, (shape, dtype) in cls.fields(spec, n).items()})
-
-    def rows(self, start: int, stop: int) -> Slots:
-        return Slots(**{k: v[start:stop] for k, v in self.__dict__.items()})
-
-
-class Hang(Exception):
-    """An environment has not answered for this many seconds."""
-
-
-def blame(index: int, error: Exception, when: str = "") -> EnvError:
-    """Whatever a task raises must reach the user as its fault, not as ours."""
-    if isinstance(error, Hang):
-        return EnvError(index, f"did not answer within {error.args[0]:g} s{when}")
-    return EnvError(index, f"raised {type(error).__name__}{when}: {error}")
+from cairn.vector.checked import Rows, began, blame, made, stepped
+from cairn.vector.remembers import remembers
+from cairn.vector.slots import Slots
 
 
 class Lane:
     """Steps its environments in turn and resets each as it ends; EnvError names the one that failed."""
 
     def __init__(self, makers: Sequence[EnvMaker], first: int = 0) -> None:
-        self.envs = [make() for make in makers]
-        self.first = first  # the index of our first environment in the whole vector, for messages
-        self.spec, self.layout = spec_of_env(self.envs[0])
+        self.makers, self.first = list(makers), first  # index of our first environment in the vector, for messages
+        self.envs = [made(first + i, make) for i, make in enumerate(self.makers)]
+        self.spec, layout = spec_of_env(self.envs[0])
+        self.row = Rows(self.spec, layout)
         self.slots = Slots.allocate(self.spec, len(self.envs))
+        self.awake = list(range(len(self.envs)))  # those that are stepped
+        self.used = [False] * len(self.envs)  # those that were reset since they were made
+        self.remember: bool | None = None  # whether they remember, once that is asked
+
+    def renew(self, *which: int) -> None:
+        """Before a seed is played (in these, or in all): environments that remember earlier ones are made anew."""
+        for i in which or range(len(self.envs)):
+            if self.used[i] and self._remember():
+                old, self.envs[i] = self.envs[i], made(self.first + i, self.makers[i])
+                if old is not self.envs[i]:  # a function may hand out one environment for ever
+                    old.close()
+                self.used[i] = False
+
+    def _remember(self) -> bool:
+        if self.remember is None:
+            self.remember = remembers(self.makers[0], self.envs[0])
+        return self.remember
 
     def reset(self, seeds: Sequence[int]) -> None:
-        for i, (env, seed) in enumerate(zip(self.envs, seeds, strict=True)):
-            try:
-                obs, _ = env.reset(seed=int(seed))
-                self.slots.obs[i] = self.layout(obs)
-            except Exception as error:
-                raise blame(self.first + i, error, " at reset") from error
-        if not np.isfinite(self.slots.obs).all():
+        for i, seed in zip(range(len(self.envs)), seeds, strict=True):
+            self.begin(i, seed)
+
+    def begin(self, i: int, seed: int) -> None:
+        """One environment alone begins an episode."""
+        self.used[i] = True
+        try:
+            self.slots.obs[i] = self.row(began(self.envs[i].reset(seed=int(seed))))
+        except (Exception, SystemExit) as error:
+            raise blame(self.first + i, error, " at reset") from error
+        if not np.isfinite(self.slots.obs[i]).all():
             self._name_the_bad_one(self.slots.obs)
+        self.awake = sorted({*self.awake, i})
+
+    def rest(self, which: Array) -> None:
+        """These [n] bool are not stepped until they are begun again."""
+        self.awake = np.flatnonzero(~which).tolist()
+        for column in (
+            self.slots.reward,
+            self.slots.score,
+            self.slots.terminated,
+            self.slots.truncated,
+            self.slots.over,
+        ):
+            column[which] = 0
 
     def step(self, actions: Array) -> None:
         s, scalar = self.slots, actions.ndim == 1
-        for i, env in enumerate(self.envs):
+        for i in self.awake:
+            env = self.envs[i]
             try:
-                obs, reward, terminated, truncated, info = env.step(actions[i].item() if scalar else actions[i])
-                s.next_obs[i] = self.layout(obs)
+                out = env.step(actions[i].item() if scalar else actions[i])
+                obs, reward, terminated, truncated, info = stepped(out)
+                s.next_obs[i] = row = self.row(obs)
                 s.reward[i] = reward
                 s.terminated[i] = terminated
                 s.truncated[i] = truncated
@@ -95,10 +84,10 @@ class Lane:
                 s.over[i] = ended = terminated or truncated
                 if ended:
                     s.over[i] = not info.get("cairn/goes_on", False)
-                    s.success[i] = success_of(info)
-                    obs, _ = env.reset()
-                s.obs[i] = self.layout(obs)
-            except Exception as error:
+                    s.success[i] = success_of(info)  # type: ignore[arg-type]
+                    row = self.row(began(env.reset()))
+                s.obs[i] = row
+            except (Exception, SystemExit) as error:
                 raise blame(self.first + i, error) from error
         # A sum of squares is finite only where every number is; should it overflow, each is looked at by itself.
         total = s.reward.dot(s.reward)

@@ -13,7 +13,8 @@ from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array
 from cairn.vector.base import EnvMaker
 from cairn.vector.crew import Crew, lane_of
-from cairn.vector.lane import Lane, Slots
+from cairn.vector.lane import Lane
+from cairn.vector.slots import Slots
 
 ANSWERS_WITHIN = 5.0  # s that a cluster is given to accept a connection
 
@@ -38,19 +39,19 @@ class Ray(Crew):
         self.ray.kill(self.actors[worker])
         self.actors[worker] = self.hands.remote(self.makers, *self.spans[worker])
 
-    def _order_reset(self, worker: int, seeds: list[int]) -> None:
-        self.pending[worker] = self.actors[worker].reset.remote([int(s) for s in seeds])
+    def _order(self, worker: int, what: str, *given: Any) -> None:
+        self.pending[worker] = self.actors[worker].do.remote(what, *given)
 
     def _order_step(self, action: Array) -> None:
         for worker, (start, stop) in enumerate(self.spans):
-            self.pending[worker] = self.actors[worker].step.remote(action[start:stop])
+            self.pending[worker] = self.actors[worker].do.remote("step", action[start:stop])
 
-    def _answer(self, worker: int) -> None:
+    def _answer(self, worker: int, within: float) -> None:
         start, stop = self.spans[worker]
         try:
-            failure, rows = self.ray.get(self.pending[worker], timeout=self.timeout or None)
+            failure, rows = self.ray.get(self.pending[worker], timeout=within or None)
         except self.ray.exceptions.GetTimeoutError:
-            raise EnvError(start, f"did not answer within {self.timeout:g} s") from None
+            raise EnvError(start, f"did not answer within {within:g} s") from None
         except self.ray.exceptions.RayActorError:
             raise EnvError(start, "lost its actor") from None
         if failure is not None:
@@ -70,18 +71,12 @@ class Hands:
         self.makers, self.span = makers, (start, stop)
         self.lane: Lane | None = None
 
-    def reset(self, seeds: list[int]) -> tuple[tuple[int, str] | None, dict[str, Array]]:
-        return self._rows(lambda lane: lane.reset(seeds))
-
-    def step(self, action: Array) -> tuple[tuple[int, str] | None, dict[str, Array]]:
-        return self._rows(lambda lane: lane.step(action))
-
-    def _rows(self, work: Any) -> tuple[tuple[int, str] | None, dict[str, Array]]:
+    def do(self, what: str, *given: Any) -> tuple[tuple[int, str] | None, dict[str, Array]]:
         """(None, every slot's rows), or (which environment and what went wrong, nothing)."""
         try:
             if self.lane is None:
                 self.lane = lane_of(self.makers, *self.span)
-            work(self.lane)
+            getattr(self.lane, what)(*given)
             return None, self.lane.slots.__dict__
         except EnvError as error:
             return (error.index, error.what), {}

@@ -9,10 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
-from cairn.core.errors import CairnError
+from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, Discrete, Spec, Step
 from cairn.vector.base import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
+from cairn.vector.checked import Checked, Rows, blame
+from cairn.vector.remembers import remembers
 
 
 class SB3:
@@ -21,23 +23,45 @@ class SB3:
     A VecEnv says "truncated" only of an end that is no termination as well; so, then, do we.
     """
 
-    def __init__(self, env: VecEnv, shown: tuple[Spec, Callable[[Any], Array]] | None = None) -> None:
-        """`shown`: the spec and layout of one of its environments, where that tells more than its spaces do."""
+    def __init__(
+        self,
+        env: VecEnv,
+        shown: tuple[Spec, Callable[[Any], Array]] | None = None,
+        anew: Callable[[], VecEnv] | None = None,
+    ) -> None:
+        """`shown`: the spec and layout of one of its environments, where that tells more than its spaces do. `anew`
+        makes it again for every reset but the first: its environments remember earlier ones."""
+        self.anew, self.used = anew, False
         self.env, self.num_envs, self.restarts = env, env.num_envs, 0
         self.spec, self.layout = shown or spec_of(env.observation_space, env.action_space)
         self.stats = EpisodeStats(self.num_envs)
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
+        if self.used and self.anew is not None:
+            self.env.close()
+            self.env = self.anew()
+        self.used = True
         self.env.seed(0)  # makes the list of seeds, one each, which a reset hands to its environments
         self.env.unwrapped._seeds[:] = [int(s) for s in seeds]
-        return self._rows(self.env.reset())
+        return self._rows(self._told(self.env.reset))
+
+    def _told(self, ask: Callable[[], Any]) -> Any:
+        """What the environments answer; EnvError where one failed."""
+        try:
+            return ask()
+        except EnvError:
+            raise
+        except (EOFError, ConnectionError):
+            raise EnvError(0, "or another lost its process; what it said is above") from None
+        except Exception as error:
+            raise blame(0, error) from error
 
     def send(self, action: Array) -> None:
         self.env.step_async(self.spec.action.to_env(action))
 
     def recv(self) -> Step:
-        seen, reward, done, infos = self.env.step_wait()
+        seen, reward, done, infos = self._told(self.env.step_wait)
         obs = self._rows(seen)
         done = np.asarray(done, bool)
         truncated = done & np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
@@ -67,15 +91,22 @@ class SB3:
             obs = [self.layout({key: value[i] for key, value in obs.items()}) for i in range(self.num_envs)]
         elif isinstance(obs, tuple) or not isinstance(self.env.observation_space, spaces.Box):
             obs = [self.layout(row) for row in obs]
-        return np.array(obs, self.spec.obs_dtype)
+        rows = np.array(obs, self.spec.obs_dtype)
+        return rows.reshape(self.num_envs, *self.spec.obs_shape) if self.env.observation_space.shape == () else rows
 
 
 def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
     """`num_envs` copies of a task in SB3's own vector, each in a process of its own or all in this one."""
-    makers, probe = [task] * num_envs, task()
+    probe = task()
     shown = spec_of_env(probe)
+    remember = remembers(task, probe)
     probe.close()
-    return SB3(SubprocVecEnv(makers, start_method="spawn") if processes else DummyVecEnv(makers), shown)
+    makers: list[EnvMaker] = [lambda: Checked(task(), Rows(*shown))] * num_envs
+
+    def anew() -> VecEnv:
+        return SubprocVecEnv(makers, start_method="spawn") if processes else DummyVecEnv(makers)
+
+    return SB3(anew(), shown, anew if remember else None)
 
 
 class ForSB3(VecEnv):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from cairn.core.types import Array, Step
 from cairn.vector.base import EnvMaker, EpisodeStats
-from cairn.vector.lane import Hang, Lane
-
-TICKS = 10  # of a deadline
+from cairn.vector.checked import blame
+from cairn.vector.deadline import STARTS_WITHIN, Deadline, Hang
+from cairn.vector.lane import Lane
 
 
 class Sync:
@@ -24,16 +21,38 @@ class Sync:
         self.spec = self.lane.spec
         self.num_envs = len(makers)
         self.restarts = 0
-        self.deadline = Deadline(timeout)
+        self.deadline, self.start = Deadline(timeout), Deadline(STARTS_WITHIN if timeout else 0.0)
         self.stats = EpisodeStats(self.num_envs)
         self.valid = np.ones(self.num_envs, bool)
         self.action: Array = np.zeros(0)
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
+        self._renew()
         with self.deadline:
             self.lane.reset(seeds)
+        self.valid = np.ones(self.num_envs, bool)
         return self.lane.slots.obs.copy()
+
+    def begin(self, index: int, seed: int) -> Array:
+        self.stats.forget(index)
+        self._renew(index)
+        with self.deadline:
+            self.lane.begin(index, seed)
+        self.valid[index] = True
+        row: Array = self.lane.slots.obs[index].copy()
+        return row
+
+    def _renew(self, *which: int) -> None:
+        try:
+            with self.start:
+                self.lane.renew(*which)
+        except Hang as error:
+            raise blame(which[0] if which else 0, error, " while it was made") from error
+
+    def rest(self, which: Array) -> None:
+        self.valid = ~which
+        self.lane.rest(which)
 
     def send(self, action: Array) -> None:
         self.action = self.spec.action.to_env(action)
@@ -41,11 +60,11 @@ class Sync:
     def recv(self) -> Step:
         with self.deadline:
             self.lane.step(self.action)
-        s = self.lane.slots
+        s, valid = self.lane.slots, self.valid.copy()
         terminated, truncated = s.terminated.copy(), s.truncated.copy()
         reward = s.reward.copy()
-        episodes = self.stats.update(s.score, s.over, self.valid, s.success)
-        return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, self.valid, episodes)
+        episodes = self.stats.update(s.score, s.over, valid, s.success)
+        return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, valid, episodes)
 
     def step(self, action: Array) -> Step:
         self.send(action)
@@ -53,30 +72,3 @@ class Sync:
 
     def close(self) -> None:
         self.lane.close()
-
-
-class Deadline:
-    """A context whose body is woken by Hang where it takes longer; only the main thread can be woken.
-
-    It counts ticks and not the clock: while we are stopped ourselves (Ctrl-Z, a sleeping laptop), one at most adds up.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
-        self.before: Any = None  # whose alarm it was
-        self.left = TICKS
-
-    def _tick(self, *_: Any) -> None:
-        self.left -= 1
-        if self.left <= 0:
-            raise Hang(self.seconds)
-
-    def __enter__(self) -> None:
-        if self.seconds:
-            self.left, self.before = TICKS, signal.signal(signal.SIGALRM, self._tick)
-            signal.setitimer(signal.ITIMER_REAL, self.seconds / TICKS, self.seconds / TICKS)
-
-    def __exit__(self, *_: Any) -> None:
-        if self.seconds:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self.before)

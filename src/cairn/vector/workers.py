@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import os
+import select
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -17,7 +21,10 @@ from cairn.core.errors import EnvError
 from cairn.core.types import Array, Spec
 from cairn.vector.base import EnvMaker
 from cairn.vector.crew import Crew, lane_of
-from cairn.vector.lane import Lane, Slots
+from cairn.vector.lane import Lane
+from cairn.vector.slots import Slots
+
+GRACE = 1.0  # s that a worker has to close its environments after its parent died
 
 
 class Workers(Crew):
@@ -56,26 +63,22 @@ class Workers(Crew):
         self.pipes[worker].close()
         self.processes[worker], self.pipes[worker] = self._spawn(*self.spans[worker])
 
-    def _order_reset(self, worker: int, seeds: list[int]) -> None:
-        self._tell(worker, ("reset", seeds))
+    def _order(self, worker: int, what: str, *given: Any) -> None:
+        try:
+            self.pipes[worker].send((what, given))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
 
     def _order_step(self, action: Array) -> None:
         self.action[:] = action
         for worker in range(len(self.pipes)):
-            self._tell(worker, ("step", None))
+            self._order(worker, "step")
 
-    def _tell(self, worker: int, order: tuple[str, list[int] | None]) -> None:
-        """Give an order; a worker that is dead is found so when its answer is awaited."""
-        try:
-            self.pipes[worker].send(order)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-
-    def _answer(self, worker: int) -> None:
+    def _answer(self, worker: int, within: float) -> None:
         first = self.spans[worker][0]
         try:
-            if not self.pipes[worker].poll(self.timeout or None):
-                raise EnvError(first, f"did not answer within {self.timeout:g} s")
+            if not self.pipes[worker].poll(within or None):
+                raise EnvError(first, f"did not answer within {within:g} s")
             failure = self.pipes[worker].recv()
         except (EOFError, ConnectionResetError, BrokenPipeError):
             raise EnvError(first, "lost its worker process") from None
@@ -84,7 +87,7 @@ class Workers(Crew):
 
     def close(self) -> None:
         for worker in range(len(self.pipes)):
-            self._tell(worker, ("close", None))
+            self._order(worker, "close")
         for process in self.processes:
             process.join(2)
             if process.is_alive():
@@ -125,23 +128,36 @@ def _work(
     """A worker's life: one answer for each order, None or (environment, what went wrong)."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent decides how a run ends; its closed pipe ends us
+    threading.Thread(target=_leave_with_the_parent, args=(pipe.fileno(),), daemon=True).start()
     arrays = _views(memory, spec, num_envs)
     action = arrays.pop("action")[start:stop]
     lane: Lane | None = None
-    while True:
-        try:
-            order, seeds = pipe.recv()
-        except EOFError:
-            break
-        if order == "close":
-            break
-        try:
-            if lane is None:
-                lane = lane_of(makers, start, stop)
-                lane.slots = Slots(**arrays).rows(start, stop)
-            lane.reset(seeds) if order == "reset" else lane.step(action)
-            pipe.send(None)
-        except EnvError as error:
-            pipe.send((error.index, error.what))
+    try:
+        while True:
+            order, given = pipe.recv()
+            if order == "close":
+                break
+            failure = None
+            try:
+                if lane is None:
+                    lane = lane_of(makers, start, stop)
+                    lane.slots = Slots(**arrays).rows(start, stop)
+                lane.step(action) if order == "step" else getattr(lane, order)(*given)
+            except EnvError as error:
+                failure = error.index, error.what
+            except KeyboardInterrupt:  # SIGINT is ignored here, so it is an environment's own
+                failure = start, "raised KeyboardInterrupt"
+            pipe.send(failure)
+    except (EOFError, OSError):
+        pass  # the parent is gone
     if lane is not None:
         lane.close()
+
+
+def _leave_with_the_parent(pipe: int) -> None:
+    """Wait until the other end of the pipe is closed; then the worker has a moment to close its environments."""
+    waiting = select.poll()
+    waiting.register(pipe, 0)  # nothing is waited for but its end
+    waiting.poll()
+    time.sleep(GRACE)
+    os._exit(0)

@@ -1,0 +1,172 @@
+"""What an environment returned, checked: numpy would broadcast or convert much that means a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from cairn.core.errors import CairnError, EnvError
+from cairn.core.types import Array, Spec
+from cairn.vector.deadline import Hang
+
+NUMBERS = "fiub"  # numpy's kinds: floats, integers, unsigned ones, booleans
+OLD = (
+    "it follows the interface of old Gym; Gymnasium's is reset(seed=, options=) -> (obs, info) and"
+    " step(action) -> (obs, reward, terminated, truncated, info): change it, or wrap it with the package shimmy"
+    " (GymV21CompatibilityV0, GymV26CompatibilityV0)"
+)
+# what wrappers of Gymnasium and Python itself say where an environment follows the old interface
+OLD_SIGNS = (
+    "not enough values to unpack (expected 5, got 4)",
+    "too many values to unpack (expected 2)",
+    "unexpected keyword argument 'seed'",
+    "unexpected keyword argument 'options'",
+    "reset() takes 1 positional argument",
+)
+
+
+class Misfit(Exception):
+    """An environment returned something that its spaces or Gymnasium's interface do not allow."""
+
+
+def blame(index: int, error: BaseException, when: str = "") -> EnvError:
+    """Whatever a task raises must reach the user as its fault, not as ours."""
+    if isinstance(error, Hang):
+        return EnvError(index, f"did not answer within {error.args[0]:g} s{when}")
+    if isinstance(error, Misfit):
+        return EnvError(index, f"returned {error}{when}")
+    if isinstance(error, SystemExit):
+        return EnvError(index, f"called sys.exit({'' if error.code is None else error.code}){when}")
+    if isinstance(error, (TypeError, ValueError)) and any(sign in str(error) for sign in OLD_SIGNS):
+        return EnvError(index, f"raised {type(error).__name__}{when} ({error}): {OLD}")
+    return EnvError(index, f"raised {type(error).__name__}{when}: {error}")
+
+
+class Rows:
+    """Lays observations out as one row of a Spec each; Misfit where one does not fit."""
+
+    def __init__(self, spec: Spec, layout: Callable[[Any], Array]) -> None:
+        self.shape, self.dtype, self.layout = spec.obs_shape, np.dtype(spec.obs_dtype), layout
+        self.kinds = NUMBERS if self.dtype.kind == "f" else ""  # those that need no second look
+
+    def __call__(self, obs: Any) -> Array:
+        try:
+            row = self.layout(obs)
+        except Hang:
+            raise
+        except Exception as error:
+            raise Misfit(f"an observation that does not fit its space ({type(error).__name__}: {error})") from error
+        if (
+            type(row) is np.ndarray
+            and row.shape == self.shape
+            and (row.dtype == self.dtype or row.dtype.kind in self.kinds)
+        ):
+            out: Array = row
+            return out
+        return self._looked_at(row)
+
+    def _looked_at(self, row: Any) -> Array:
+        try:
+            row = np.asarray(row)
+        except ValueError:
+            raise Misfit("an observation that is no array: its parts have different lengths") from None
+        if row.shape != self.shape:
+            raise Misfit(f"an observation of shape {row.shape} where its space has {self.shape}")
+        if row.dtype.kind not in NUMBERS:
+            raise Misfit(f"an observation of {row.dtype} where its space has numbers")
+        if self.dtype.kind == "u" and (row.dtype.kind == "f" or row.min(initial=0) < 0 or row.max(initial=0) > 255):
+            raise Misfit(f"an observation of {row.dtype} that is not made of bytes, where its space has uint8")
+        checked: Array = row
+        return checked
+
+
+def began(out: Any) -> Any:
+    """The observation that a reset returned."""
+    if not isinstance(out, (tuple, list)) or len(out) != 2 or not isinstance(out[1], Mapping):
+        raise Misfit(f"{_kind(out)} from reset, not (observation, info): {OLD}")
+    return out[0]
+
+
+def stepped(out: Any) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
+    """What a step returned: observation, reward, terminated, truncated, info."""
+    if not isinstance(out, (tuple, list)) or len(out) != 5:
+        raise Misfit(f"{_kind(out)} from step, not five: {OLD}")
+    obs, reward, terminated, truncated, info = out
+    if not isinstance(reward, float):
+        reward = _number(reward)
+    if type(terminated) is not bool:
+        terminated = _flag(terminated, "terminated")
+    if type(truncated) is not bool:
+        truncated = _flag(truncated, "truncated")
+    if type(info) is not dict and not isinstance(info, Mapping):
+        raise Misfit(f"an info of type {type(info).__name__} where it must be a dictionary")
+    return obs, reward, terminated, truncated, info
+
+
+def _kind(out: Any) -> str:
+    return f"{len(out)} values" if isinstance(out, (tuple, list)) else f"one {type(out).__name__}"
+
+
+def _number(reward: Any) -> float:
+    try:
+        value = np.asarray(reward)
+    except ValueError:
+        value = np.empty(0, object)
+    if value.size != 1 or value.dtype.kind not in NUMBERS:
+        raise Misfit(f"a reward that is not one number ({_short(reward)})")
+    return float(value.reshape(()))
+
+
+def _flag(flag: Any, name: str) -> bool:
+    value = np.asarray(flag)
+    if value.size != 1 or value.dtype.kind not in NUMBERS or value.reshape(()) not in (0, 1):
+        raise Misfit(f"a {name} that is neither True nor False ({_short(flag)})")
+    return bool(value.reshape(()))
+
+
+def _short(value: Any) -> str:
+    """A value in a sentence: an array by its shape."""
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return f"{type(value).__name__} of shape {np.shape(value)}"
+    return repr(value)[:40]
+
+
+class Checked(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment for a vector that is not ours: what it returns is checked, and handed on as it is."""
+
+    def __init__(self, env: gym.Env[Any, Any], row: Rows) -> None:
+        super().__init__(env)
+        self.row = row
+
+    def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
+        try:
+            out = self.env.reset(**given)
+            self.row(began(out))
+        except (Exception, SystemExit) as error:
+            raise blame(0, error, " at reset") from error
+        return out
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        try:
+            out = self.env.step(action)
+            self.row(stepped(out)[0])
+        except (Exception, SystemExit) as error:
+            raise blame(0, error) from error
+        return out
+
+
+def made(index: int, make: Callable[[], Any]) -> Any:
+    """An environment; one that ends the process where it is made is told as that."""
+    try:
+        return make()
+    except SystemExit as error:
+        raise blame(index, error, " while it was made") from error
+
+
+def refuse_old_gym(*spaces: Any) -> None:
+    for space in spaces:
+        if type(space).__module__.partition(".")[0] == "gym":
+            raise CairnError(f"the space {space} is old Gym's, not Gymnasium's: {OLD}.")

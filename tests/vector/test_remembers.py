@@ -1,0 +1,172 @@
+"""Environments whose reset is not a function of the seed are found out, and made anew before a seed is played."""
+
+import gc
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from cairn.envs.make import Task
+from cairn.vector import remembers as module
+from cairn.vector.remembers import remembers
+from cairn.vector.sync import Sync
+from cairn.vector.workers import Workers
+
+made = []
+
+
+class Worn(gym.Env):
+    """Its third observation from a reset on tells how often it was reset before: a world that remembers."""
+
+    observation_space = gym.spaces.Box(-1e3, 1e3, (2,))
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def __init__(self, wears=True):
+        self.wears, self.age, self.t, self.closed = wears, 0, 0, False
+        made.append(self)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age, self.t = self.age + 1, 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self._obs(), 0.0, False, self.t >= 20, {}
+
+    def _obs(self):
+        return np.array([self.t, self.age if self.wears and self.t > 2 else 0], np.float32)
+
+    def close(self):
+        self.closed = True
+
+
+def asked(make):
+    env = make()
+    try:
+        return remembers(make, env)
+    finally:
+        env.close()
+
+
+def test_a_trial_tells_them_apart():
+    assert asked(Worn) and not asked(partial(Worn, wears=False))
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "cairn/BitFlip-v0", "cairn/KeyDoorRooms-v0"])
+def test_pure_tasks_are_left_alone(name):
+    assert not asked(Task(name))
+
+
+@pytest.mark.parametrize("name", ["BipedalWalker-v3", "LunarLander-v3"])
+def test_box2d_is_known(name):
+    pytest.importorskip("Box2D")
+    assert asked(Task(name))
+
+
+def test_the_trial_alone_finds_bipedal_walker_out(monkeypatch):
+    pytest.importorskip("Box2D")
+    monkeypatch.setattr(module, "SECONDS", 20.0)  # however busy the machine is
+    assert module._tried(Task("BipedalWalker-v3"))
+
+
+def test_what_is_too_slow_or_fails_counts_as_one_that_remembers(monkeypatch):
+    class Fails(Worn):
+        def step(self, action):
+            raise ValueError
+
+    assert asked(Fails)
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    assert asked(partial(Worn, wears=False))
+
+
+def test_the_answer_is_kept_for_a_task(monkeypatch):
+    calls = []
+    monkeypatch.setattr(module, "_found", {})
+    monkeypatch.setattr(module, "_tried", lambda make: calls.append(make) or False)
+    assert not asked(Task("CartPole-v1")) and not asked(Task("CartPole-v1")) and len(calls) == 1
+    asked(Task("CartPole-v1", 50))
+    assert len(calls) == 2
+
+
+def rows(envs, seeds, count=6):
+    out = [envs.reset(seeds)]
+    action = np.zeros((envs.num_envs, *envs.spec.action_shape), envs.spec.action_dtype)
+    return np.stack(out + [envs.step(action).next_obs for _ in range(count)])
+
+
+def gymnasium_vector(cls, makers):
+    from cairn.vector.gymnasium import Gymnasium
+
+    return Gymnasium(cls(makers, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP))
+
+
+def sb3_vector(makers):
+    pytest.importorskip("stable_baselines3")
+    from cairn.vector.sb3 import of_task
+
+    return of_task(makers[0], len(makers), processes=False)
+
+
+BACKENDS = {
+    "sync": Sync,
+    "workers": partial(Workers, workers=1),
+    "gymnasium-sync": partial(gymnasium_vector, gym.vector.SyncVectorEnv),
+    "gymnasium-async": partial(gymnasium_vector, gym.vector.AsyncVectorEnv),
+    "sb3": sb3_vector,
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_second_reset_plays_as_the_first(backend):
+    envs = BACKENDS[backend]([Worn, Worn])
+    try:
+        np.testing.assert_array_equal(rows(envs, [1, 2]), rows(envs, [1, 2]))
+    finally:
+        envs.close()
+
+
+def test_pure_ones_are_not_made_anew_and_worn_ones_are_closed():
+    made.clear()
+    envs = Sync([partial(Worn, wears=False)] * 2)
+    for _ in range(3):
+        rows(envs, [1, 2])
+    assert len(made) == 3 and made[2].closed  # two, and the one that was tried
+    made.clear()
+    envs = Sync([Worn] * 2)
+    for _ in range(3):
+        rows(envs, [1, 2])
+    assert len(made) == 7 and sum(env.closed for env in made) == 5
+    envs.close()
+    assert all(env.closed for env in made)
+
+
+def test_box2d_worlds_are_not_leaked():
+    box2d = pytest.importorskip("Box2D")
+    envs = Sync([Task("BipedalWalker-v3")] * 2)
+    for _ in range(4):
+        rows(envs, [1, 2])
+    envs.close()
+    del envs
+    gc.collect()
+    assert sum(type(thing) is box2d.b2World for thing in gc.get_objects()) <= 2
+
+
+@pytest.mark.parametrize("backend", ["sync", "workers"])
+def test_one_alone_is_begun_and_others_rest(backend):
+    envs = BACKENDS[backend]([Worn] * 3)
+    try:
+        first = rows(envs, [1, 2, 3])
+        envs.rest(np.array([False, True, True]))
+        still = envs.step(np.zeros((3, 1), np.float32))
+        assert still.valid.tolist() == [True, False, False]
+        np.testing.assert_array_equal(still.next_obs[1:], first[-1, 1:])
+        np.testing.assert_array_equal(envs.begin(2, 9), first[0, 2])
+        for t in range(1, 5):
+            step = envs.step(np.zeros((3, 1), np.float32))
+            assert step.valid.tolist() == [True, False, True]
+            np.testing.assert_array_equal(step.next_obs[2], first[t, 2])
+        assert rows(envs, [1, 2, 3]).tolist() == first.tolist()  # a reset wakes all
+    finally:
+        envs.close()
