@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
+import codecs
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import tyro
 
-from cairn.core.checks import Count, Natural, Positive, validated
+from cairn.core.checks import Count, EpisodeSeed, Natural, Positive, check
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
+from cairn.options import PARTS, parse, value_of, writable_file, writable_folder
+from cairn.options import take as _take
 
 if TYPE_CHECKING:
     from cairn.train.checkpoint import Saved
     from cairn.train.evaluate import Score
 
-T = TypeVar("T")
-LEARNERS = ("high", "low", "learner")  # fields of an agent that hold another's config
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
@@ -58,7 +57,7 @@ class EvalArgs:
 
     path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
     episodes: Count = 100
-    seed: Natural = 1000  # the first episode's; the next ones count up
+    seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
     json: bool = False  # print one JSON object
     record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
     stochastic: bool = False  # sample actions instead of taking the likeliest
@@ -72,7 +71,7 @@ class WatchArgs:
     path: tyro.conf.Positional[Path]
     out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
     episodes: Count = 1
-    seed: Natural = 1000
+    seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class DemosArgs:
     path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
     out: Path  # the file to write, a NumPy archive (.npz)
     episodes: Count = 20
-    seed: Natural = 2000  # the first episode's; the next ones count up
+    seed: EpisodeSeed = 2000  # the first episode's; the next ones count up
 
 
 @dataclass(frozen=True)
@@ -168,6 +167,7 @@ class NewEnvArgs:
 def main(argv: Sequence[str] | None = None) -> None:
     """The `cairn` command. Exits 0, 1 (a run that failed, a task with errors), 2 (a mistake), 130 or 143 (signals)."""
     args = list(sys.argv[1:] if argv is None else argv)
+    _print_anything()
     if not args or args[0] in ("-h", "--help", "help"):
         print(USAGE)
         raise SystemExit(0 if args else 2)
@@ -197,6 +197,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     raise SystemExit(code)
 
 
+ASCII = {"±": "+/-", "γ": "gamma", "≤": "<=", "≥": ">=", "·": "*", "×": "x", "–": "-", "—": "-", "“": '"', "”": '"'}
+
+
+def _print_anything() -> None:
+    """A character that the terminal's encoding lacks is written in ASCII, or as ?, instead of ending the command."""
+    codecs.register_error(
+        "cairn",
+        lambda e: ("".join(ASCII.get(c, "?") for c in e.object[e.start : e.end]), e.end),  # type: ignore
+    )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="cairn")
+
+
 def command_train(args: list[str]) -> int:
     from cairn.doctor.watch import watching
     from cairn.report.table import recordable
@@ -217,6 +231,7 @@ def command_train(args: list[str]) -> int:
         folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
     if results:
         recordable(recipe.name, recipe.judged_task)  # or hours later there would be none
+        writable_folder(Path(results), "--record")
     outcome = train(recipe, folder, resume=resume, watch=watching)
     if outcome.interrupted:
         print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
@@ -238,7 +253,9 @@ def command_eval(args: list[str]) -> int:
     from cairn.report.video import prepare_headless
 
     prepare_headless()
-    options = validated(parse(EvalArgs, args, prog="cairn eval"))
+    options = parse(EvalArgs, args, prog="cairn eval")
+    if options.record is not None:
+        writable_folder(options.record, "--record")
     saved, score = _scored(replace(options, device=usable(options.device)))
     if options.json:
         body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
@@ -269,15 +286,17 @@ def _scored(options: EvalArgs) -> tuple[Saved, Score]:
 
 
 def command_watch(args: list[str]) -> int:
-    from cairn.report import plan
-    from cairn.report.video import prepare_headless, record
+    from cairn.report import plan, video
     from cairn.train.checkpoint import load_policy
     from cairn.train.evaluate import as_policy
 
-    prepare_headless()
-    options = validated(parse(WatchArgs, args, prog="cairn watch"))
+    video.prepare_headless()
+    options = parse(WatchArgs, args, prog="cairn watch")
+    drawn = options.out.suffix.lower() in plan.KINDS
+    (plan if drawn else video).needs(options.out)
+    writable_file(options.out, "--out")
     saved = load_policy(options.path)
-    show = plan.draw if options.out.suffix.lower() in plan.KINDS else record
+    show = plan.draw if drawn else video.record
     played = show(
         as_policy(saved.agent), saved.task.for_scoring(), options.out, episodes=options.episodes, seed=options.seed
     )
@@ -293,12 +312,15 @@ def command_report(args: list[str]) -> int:
     from cairn.report.page import write
     from cairn.report.video import prepare_headless
 
-    options = validated(parse(ReportArgs, args, prog="cairn report"))
+    options = parse(ReportArgs, args, prog="cairn report")
     if not options.runs:
         raise CairnError("name at least one run folder.")
     if options.live:
         serve(options.runs, port=options.port, refresh=options.every)
         return 0
+    if options.out.suffix.lower() not in (".html", ".htm"):
+        raise CairnError(f"the report is a page of HTML, and {options.out} does not end in .html; name it so.")
+    writable_file(options.out, "--out")
     prepare_headless()
     report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"))
     for fault in report.faults:
@@ -328,6 +350,13 @@ def command_results(args: list[str]) -> int:
     return 0
 
 
+def _policy_folder(out: Path) -> None:
+    """A policy may be written into a new folder, an empty one, or in place of an older policy."""
+    writable_folder(out, "--out")
+    if out.is_dir() and any(out.iterdir()) and not (out / "policy.json").is_file():
+        raise CairnError(f"{out} holds other files than a policy's; name a new folder with --out.")
+
+
 def command_import(args: list[str]) -> int:
     from cairn.experts.sb3 import read
     from cairn.report.video import prepare_headless
@@ -335,6 +364,7 @@ def command_import(args: list[str]) -> int:
 
     prepare_headless()
     options = parse(ImportArgs, args, prog="cairn import")
+    _policy_folder(options.out)
     saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
     save_policy(options.out, saved.agent, saved.task, saved.about)
     note = f" But {saved.about['note']}" if "note" in saved.about else ""
@@ -346,6 +376,7 @@ def command_export(args: list[str]) -> int:
     from cairn.train.checkpoint import export
 
     options = parse(ExportArgs, args, prog="cairn export")
+    _policy_folder(options.out)
     export(options.path, options.out, half=options.half)
     print(f"{options.path} -> {options.out}")
     return 0
@@ -359,9 +390,10 @@ def command_demos(args: list[str]) -> int:
     from cairn.vector.make import judging
 
     prepare_headless()
-    options = validated(parse(DemosArgs, args, prog="cairn demos"))
+    options = parse(DemosArgs, args, prog="cairn demos")
     if options.out.suffix != ".npz":
         raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
+    writable_file(options.out, "--out")
     saved = load_policy(options.path)
     envs = judging(saved.task.for_scoring(), options.episodes)
     try:
@@ -384,7 +416,9 @@ def command_bench(args: list[str]) -> int:
 
     if args[:1] == ["peers"]:
         return _peers(args[1:])
-    options = validated(parse(BenchArgs, args, prog="cairn bench"))
+    if args[:1] != ["vector"] and not {"--help", "-h"} & set(args):
+        raise CairnError("say what to measure: `cairn bench vector ENV`, or `cairn bench peers`.")
+    options = parse(BenchArgs, args, prog="cairn bench")
     found = speeds(
         Task(options.env, args=options.env_args), options.envs, workers=options.workers, seconds=options.seconds
     )
@@ -416,11 +450,13 @@ def command_doctor(args: list[str]) -> int:
     from cairn.report.video import prepare_headless
 
     prepare_headless()
-    options = validated(parse(DoctorArgs, args, prog="cairn doctor"))
+    options = parse(DoctorArgs, args, prog="cairn doctor")
     recipe = find(options.recipe) if options.recipe else None
     if recipe is None and not options.env:
         raise CairnError("name a task, or the recipe of one with --recipe.")
-    task = recipe.task if recipe is not None and options.env in ("", recipe.env) else Task(options.env)
+    if recipe is not None and options.env not in ("", recipe.env):
+        raise CairnError(f"{recipe.name} is a recipe for {recipe.env}, not for {options.env}; leave out one of them.")
+    task = recipe.task if recipe is not None else Task(options.env)
     task = replace(task, args={**task.args, **options.env_args})
     agent, hindsight = (recipe.agent, recipe.hindsight != "off") if recipe is not None else (None, False)
     begun = time.perf_counter()
@@ -442,7 +478,7 @@ def command_new_env(args: list[str]) -> int:
     from cairn.envs.new import write
 
     options = parse(NewEnvArgs, args, prog="cairn new-env")
-    task, paths = write(options.name, options.out, goal=options.goal)
+    task, paths = write(options.name, writable_folder(options.out, "--out"), goal=options.goal)
     more = " --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
     print(f"{paths[0]}: the task {task}, to be made your own; {paths[1]}: its test. In that folder:")
     print(f"  python -m pytest {paths[1].name}")
@@ -472,8 +508,9 @@ def _many(args: list[str], counts: dict[str, int], command: str) -> tuple[dict[s
         value, rest = _take(rest, name)
         own[name] = default if value is None else _counted(name, value)
     out, rest = _take(rest, "--out")
-    if rest[:1] in (["--help"], ["-h"]):
+    if {"--help", "-h"} & set(rest):
         print(next(line.strip() for line in USAGE.splitlines() if f"cairn {command} " in line))
+        print("`cairn train NAME --help` shows the options of train.")
         raise SystemExit(0)
     if not rest or rest[0].startswith("-"):
         raise CairnError(f"name a recipe to {command} (see cairn list).")
@@ -481,9 +518,9 @@ def _many(args: list[str], counts: dict[str, int], command: str) -> tuple[dict[s
 
 
 def _counted(name: str, text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise CairnError(f"{name} is {text}; it must be a number, at least 1.")
-    return int(text)
+    value: int = value_of(name, [text], int)
+    check(name, value, Count)
+    return value
 
 
 def command_tune(args: list[str]) -> int:
@@ -522,88 +559,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 # -- reading options
 
 
-def parse(cls: type[T], args: list[str], *, default: T | None = None, prog: str) -> T:
-    """Options for a dataclass: an unknown one is named with its nearest neighbour, the rest is tyro's work."""
-    known = {"--help", *_flags(default if default is not None else cls)}
-    for arg in args:
-        flag = arg.split("=")[0]
-        if flag.startswith("--") and flag.replace("_", "-") not in known:
-            raise CairnError(f"there is no option {flag}.{closest(flag, known)} `{prog} --help` shows them all.")
-    extra: dict[str, Any] = {} if default is None else {"default": default}
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            result: T = tyro.cli(
-                cls,
-                args=args,
-                prog=prog,
-                registry=_registry(),
-                config=(tyro.conf.AvoidSubcommands,),
-                **extra,
-            )
-    except SystemExit as stop:
-        if stop.code == 0:
-            raise
-        raise CairnError(_one_sentence(said.getvalue(), prog)) from None
-    return result
-
-
-def _one_sentence(box: str, prog: str) -> str:
-    """tyro's framed complaint, without the frame and the advice around it."""
-    bare = [re.sub(r"[─│╭╮╰╯]", "", line).strip() for line in box.splitlines()]
-    words = [line for line in bare if line and "helptext" not in line and not line.endswith("--help")]
-    return f"{' '.join(words)} (`{prog} --help` shows every option.)"
-
-
-def _flags(source: Any, prefix: str = "--") -> list[str]:
-    """Every option a dataclass gives rise to."""
-    out: list[str] = []
-    for f in fields(source):
-        name = prefix + f.name.replace("_", "-")
-        value = None if isinstance(source, type) else getattr(source, f.name)
-        if is_dataclass(value) and f.name in ("agent", *LEARNERS):
-            out += _flags(value, f"{name}.")
-        else:
-            out += [name, prefix + "no-" + f.name.replace("_", "-")]
-    return out
-
-
-def _registry() -> Any:
-    """How tyro reads what it does not know: schedules and JSON dictionaries."""
-    from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
-
-    from cairn.core.schedules import Schedule
-    from cairn.core.schedules import parse as parse_schedule
-
-    registry = tyro.constructors.ConstructorRegistry()
-
-    @registry.primitive_rule
-    def schedules(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-        if info.type is not Schedule:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="NUMBER|linear(START,END[,SHARE])|exponential(START,END[,SHARE])",
-            instance_from_str=lambda words: parse_schedule(words[0]),
-            is_instance=lambda value: isinstance(value, Schedule),
-            str_from_instance=lambda value: [str(value)],
-        )
-
-    @registry.primitive_rule
-    def dictionaries(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-        if info.type_origin is not dict and info.type is not dict:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="JSON",
-            instance_from_str=lambda words: json.loads(words[0]),
-            is_instance=lambda value: isinstance(value, dict),
-            str_from_instance=lambda value: [json.dumps(value)],
-        )
-
-    return registry
-
-
 def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
     """The named recipe, or one made from --env and --agent; and the options that remain."""
     from cairn.agents import config_type
@@ -621,9 +576,12 @@ def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
         if "--help" in args or "-h" in args:
             print(USAGE + "\n\nrecipes: " + ", ".join(RECIPES))
             raise SystemExit(0)
+        named = next((arg for arg in args if arg in RECIPES), None)
+        if named is not None:
+            raise CairnError(f"name the recipe first: cairn train {named} [options].")
         raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
     cfg = config_type(agent)()
-    for part in [f.name for f in fields(cfg) if f.name in LEARNERS]:  # which learner an agent is made of
+    for part in [f.name for f in fields(cfg) if f.name in PARTS]:  # which learner an agent is made of
         kind, rest = _take(rest, f"--agent.{part}")
         if kind is not None:
             cfg = replace(cfg, **{part: _learner(cfg, part, kind)})
@@ -639,18 +597,6 @@ def _learner(cfg: Any, part: str, kind: str) -> Any:
     if config_type(kind) not in [AGENTS[name][0] for name in allowed]:
         raise CairnError(f"agent.{part} cannot be {kind}; it can be {' or '.join(allowed)}.")
     return config_type(kind)()
-
-
-def _take(args: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """The value of one option, and the arguments without it."""
-    for i, arg in enumerate(args):
-        if arg.startswith(f"{flag}="):
-            return arg.split("=", 1)[1], args[:i] + args[i + 1 :]
-        if arg == flag:
-            if i + 1 >= len(args):
-                raise CairnError(f"{flag} needs a value.")
-            return args[i + 1], args[:i] + args[i + 2 :]
-    return None, args
 
 
 def _only(args: list[str], allowed: Sequence[str]) -> list[str]:

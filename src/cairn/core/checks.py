@@ -40,7 +40,7 @@ class Range:
     def __str__(self) -> str:
         if self.high == math.inf:
             return f"greater than {self.low:g}" if self.open_low else f"at least {self.low:g}"
-        return f"between {self.low:g} and {self.high:g}"
+        return f"between {self.low:g} and {f'{self.high:,.0f}' if self.high >= 1e6 else f'{self.high:g}'}"
 
 
 Unit = Annotated[float, Range(0, 1)]

@@ -31,10 +31,15 @@ class Trace:
     episode: Episode
 
 
+def needs(out: Path) -> None:
+    """CairnError where a plan cannot be drawn, whatever it is named: an extra is missing."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CairnError(f"drawing the plan {out} needs an extra: pip install 'cairn-rl[plot]'.")
+
+
 def draw(player: Player, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
     """Play `episodes` from fresh seeds and draw them into one picture."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise CairnError("drawing a plan needs an extra: pip install 'cairn-rl[plot]'.")
+    needs(out)
     traces, floor = play_all(player, task, episodes=episodes, seed=seed)
     _picture(traces, floor, task.id, out)
     return [t.episode for t in traces]

@@ -31,12 +31,17 @@ def prepare_headless() -> None:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
-def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
-    """Play `episodes` from fresh seeds, write every frame to `out`, and return how each went."""
-    if importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
+def needs(out: Path) -> None:
+    """CairnError where `out` cannot be a film: by its name, or because an extra is missing."""
     if out.suffix.lower() not in KINDS:
         raise CairnError(f"{out} is no video by its name; end it in {', '.join(KINDS)}.")
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
+
+
+def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
+    """Play `episodes` from fresh seeds, write every frame to `out`, and return how each went."""
+    needs(out)
     import imageio.v2 as imageio
 
     env = replace(task, render_mode="rgb_array")()
