@@ -8,26 +8,30 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from gymnasium import spaces
 
 from cairn.agents import agent_name, build, config_type
-from cairn.agents.base import Agent
-from cairn.core.checks import validated
+from cairn.agents.base import Agent, Remembering
+from cairn.core.calls import called
+from cairn.core.checks import Count, EpisodeSeed, Natural, fit, short, validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError
-from cairn.core.sb3_names import hint
+from cairn.core.sb3_names import WITHOUT, hint
 from cairn.core.seeding import derive, derive_many
-from cairn.core.types import Array, Box, Step
+from cairn.core.types import ActionSpec, Array, Box, Step
 from cairn.doctor.watch import watching
-from cairn.envs.make import Task
+from cairn.envs.make import Task, as_task
 from cairn.recipes import find
 from cairn.train.checkpoint import load_policy, save_policy
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.recipe import Recipe
+from cairn.train.run import read_recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
-from cairn.vector.base import spec_of_env
+from cairn.vector.base import Vector, spec_of_env
 from cairn.vector.make import Backend, judging, make_vector
+from cairn.vector.observed import rows_of
+
+OF_THE_TASK = ("time_limit", "env_args", "time_feature", "history", "reward_floor", "resets")  # fields of a recipe
 
 
 @dataclass(frozen=True)
@@ -42,20 +46,44 @@ class Sampled:
     step: Step
 
 
-def train(recipe: str | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any) -> Outcome:
+@called()
+def train(
+    recipe: str | Path | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any
+) -> Outcome:
     """Run a recipe by name: `train("cartpole-ppo", seed=3, out="runs/mine")`. Keywords change its fields.
 
-    The expert of an imitator may also be a model or any function of an observation.
+    A recipe may also be a file (.json). The expert of an imitator may be a model or any function of an observation.
     """
-    base = find(recipe) if isinstance(recipe, str) else recipe
-    expert = _taken_expert(changes)
-    folder = None if out is None else Path(out)
-    return run_recipe(_changed(base, changes), folder, resume=resume, expert=expert, watch=watching)
+    base = _recipe(recipe)
+    expert, changes = _taken_expert(changes)
+    changed = _changed(base, changes)
+    return run_recipe(changed, _folder(out), resume=fit("resume", resume, bool), expert=expert, watch=watching)
 
 
+def _recipe(recipe: Any) -> Recipe:
+    """A recipe by its name, from its file, or itself."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    if isinstance(recipe, (str, Path)):
+        return read_recipe(Path(recipe)) if str(recipe).endswith(".json") else find(str(recipe))
+    raise CairnError(f"train takes a recipe, its name or its file (.json), not {short(recipe)}.")
+
+
+def _folder(out: Any) -> Path | None:
+    return None if out is None else _path("out", out)
+
+
+def _path(name: str, path: Any) -> Path:
+    text = fit(name, path, str)
+    if not text.strip() or "\0" in text:
+        raise CairnError(f"{name} is {short(text)}; it must name a folder.")
+    return Path(text)
+
+
+@called()
 def sample(
     env: str | Task,
-    policy: Callable[[Array], Any],
+    policy: Callable[[Array], Any] | Model,
     *,
     envs: int = 1,
     vector: Backend = "auto",
@@ -65,21 +93,26 @@ def sample(
 ) -> Iterator[Sampled]:
     """Steps of a task under a policy of your own, and no training: `for one in sample("CartPole-v1", act, envs=64)`.
 
-    `policy` maps observations [N, ...] to actions [N] or [N, ...] in the task's own units: any function, or the
-    `predict` of a model. Ends after `steps` environment steps; None goes on until the caller stops.
+    `policy` maps observations [N, ...] to actions [N] or [N, ...] in the task's own units: any function, a model or
+    its `predict`. Ends after `steps` environment steps; None goes on until the caller stops.
     """
-    task = env if isinstance(env, Task) else Task(env)
-    vec = make_vector(task, envs, backend=vector, workers=workers)
-    space, taken = vec.spec.action, 0
-    shape = (envs, *space.shape) if isinstance(space, Box) else (envs,)
+    task, act = as_task(env), policy.predict if isinstance(policy, Model) else policy
+    if not callable(act):
+        raise CairnError(f"policy is {short(policy)}; it must be a model, or a function of observations.")
+    envs, workers = fit("envs", envs, Count), fit("workers", workers, Natural)
+    seeds, steps = derive_many(fit("seed", seed, Natural), envs, "sample"), fit("steps", steps, Count | None)
+    vec = make_vector(task, envs, backend=fit("vector", vector, Backend), workers=workers)
+    return _sampled(vec, act, seeds, steps)
+
+
+def _sampled(vec: Vector, policy: Callable[[Array], Any], seeds: list[int], steps: int | None) -> Iterator[Sampled]:
+    taken = 0
     try:
-        obs = vec.reset(derive_many(seed, envs, "sample"))
+        obs = vec.reset(seeds)
         while steps is None or taken < steps:
             found = policy(obs)
-            action = np.asarray(found[0] if isinstance(found, tuple) else found)
-            if action.shape != shape:
-                raise CairnError(f"the policy returned actions of shape {action.shape}; this task asks for {shape}.")
-            step = vec.step(space.from_env(action))
+            action = _actions(found[0] if isinstance(found, tuple) else found, vec.spec.action, len(seeds))
+            step = vec.step(vec.spec.action.from_env(action))
             yield Sampled(obs, action, step)
             taken += int(step.valid.sum())
             obs = step.obs
@@ -87,21 +120,71 @@ def sample(
         vec.close()
 
 
-def _taken_expert(changes: dict[str, Any]) -> Any:
-    """An expert that is an agent, a model or a function, taken out of the keywords; one by name stays there."""
-    expert = changes.get("expert")
-    if expert is None or isinstance(expert, str):
-        return None
-    del changes["expert"]
-    return expert.agent if isinstance(expert, Model) else expert
+def _actions(found: Any, space: ActionSpec, count: int) -> Array:
+    """What a policy returned, as actions that the task takes; CairnError where they are none."""
+    action = np.asarray(found.detach().cpu() if hasattr(found, "detach") else found)
+    shape = (count, *space.shape) if isinstance(space, Box) else (count,)
+    if action.shape != shape:
+        raise CairnError(f"the policy returned actions of shape {action.shape}; this task asks for {shape}.")
+    if action.dtype.kind not in "biuf" or not np.isfinite(action).all():
+        raise CairnError(f"the policy returned {short(action)}; actions are finite numbers.")
+    if isinstance(space, Box):
+        return action
+    inner = space.from_env(action)
+    if not ((inner >= 0) & (inner < space.n) & (inner == np.floor(inner))).all():
+        raise CairnError(
+            f"the policy returned {short(action)}; actions of this task are whole numbers"
+            f" from {space.start} to {space.start + space.n - 1}."
+        )
+    return action.astype(np.int64)
+
+
+def _taken_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """An expert that is an agent, a model or a function, and the other keywords; one by name stays among these."""
+    expert = changes.get("expert", "")
+    if isinstance(expert, (str, Path)):
+        return None, changes
+    rest = {name: value for name, value in changes.items() if name != "expert"}
+    if isinstance(expert, Model):
+        return expert.agent, rest
+    if not callable(expert) and not hasattr(expert, "act"):
+        raise CairnError(f"expert is {short(expert)}; it must be a folder, a model or a function of an observation.")
+    return expert, rest
 
 
 def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
     known = {f.name for f in fields(recipe)}
     for name in changes:
-        if name not in known:
-            raise CairnError(f"a recipe has no field {name!r}.{hint(name, known)}")
+        if name in known:
+            continue
+        if name in {f.name for f in fields(recipe.agent)}:
+            kind = type(recipe.agent).__name__
+            raise CairnError(
+                f"{name} is a setting of the agent, not of the recipe; write agent=cairn.agents.{kind}({name}=...)."
+            )
+        raise CairnError(f"a recipe has no field {name!r}.{hint(name, known)}")
     return replace(recipe, **changes)
+
+
+def _sb3_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """A better sentence for `PPO("MlpPolicy", env)`; "" where it is something else."""
+    name = type(args[0]).__name__
+    if len(args) > 1 and isinstance(args[1], str) and args[1].endswith("Policy"):
+        env = short(args[2] if len(args) > 2 else kwargs.get("env"))
+        return f"{name} takes no policy ({args[1]!r}): {WITHOUT['policy']}. Write {name}({env})."
+    if len(args) > 2:
+        return f"{name} takes one environment; settings are given by name, such as {name}(env, lr=3e-4)."
+    if "env" not in kwargs and len(args) == 1:
+        return f'{name} needs an environment: {name}("CartPole-v1").'
+    return ""
+
+
+def _sb3_learn(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """A better sentence for `learn(total_timesteps=...)` and for callbacks."""
+    if len(args) > 2:
+        return f"learn takes the number of steps; all else is given by name, and {WITHOUT['callback']}."
+    told = "it is called steps: " if "total_timesteps" in kwargs else ""
+    return f"learn needs the number of steps; {told}write learn(10_000)." if "steps" not in kwargs else ""
 
 
 class Model:
@@ -109,30 +192,45 @@ class Model:
 
     kind: ClassVar[str] = ""
 
+    @called(_sb3_call)
     def __init__(
         self, env: str | Task, *, seed: int = 0, envs: int = 1, device: str = "cpu", threads: int = 1, **config: Any
     ) -> None:
-        if not isinstance(env, (str, Task)):
-            raise CairnError(
-                "name the environment by its id, or as a cairn.envs.make.Task; Cairn makes its own copies."
-            )
-        self.task = env if isinstance(env, Task) else Task(env)
-        self.seed, self.envs, self.device, self.threads = seed, envs, usable(device), threads
+        if not self.kind:
+            raise CairnError("Model has no algorithm; use one of its kinds, such as cairn.PPO or cairn.SAC.")
+        self.task = as_task(env)
+        self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Count)
+        self.device, self.threads = usable(device), fit("threads", threads, Natural)
         cls = config_type(self.kind)
         known = {f.name: f for f in fields(cls)}
         for name in config:
             if name not in known:
-                raise CairnError(f"{cls.__name__} has no field {name!r}.{hint(name, known)}")
+                here = [*known, "seed", "envs", "device", "threads"]
+                raise CairnError(f"{cls.__name__} has no field {name!r}.{hint(name, here)}")
         self.config = validated(cls(**config), "")
         probe = self.task()
-        self.spec, self.layout = spec_of_env(probe)
-        space = probe.observation_space
-        self.shapes = {k: s.shape for k, s in space.items()} if isinstance(space, spaces.Dict) else {}
-        probe.close()
-        self.agent: Agent = build(self.config, self.spec, seed=derive(seed, "agent"), device=self.device)
+        try:
+            self.spec, self.layout = spec_of_env(probe)
+            self.space = probe.observation_space
+        finally:
+            probe.close()
+        try:
+            self.agent: Agent = build(self.config, self.spec, seed=derive(self.seed, "agent"), device=self.device)
+        except CairnError as error:
+            raise CairnError(str(error).replace("agent.", "")) from None  # here they are keywords
 
+    @called(_sb3_learn)
     def learn(self, steps: int, *, out: str | Path | None = None, resume: bool = False, **recipe: Any) -> Self:
         """Train for `steps` environment steps. With `out` the run is logged, saved and resumable there."""
+        steps, name = fit("steps", steps, Count), type(self).__name__
+        for one in recipe:
+            if one in ("env", "agent", "device"):
+                raise CairnError(f"learn takes no {one}: this model has its own; make another {name} for that.")
+            if one in OF_THE_TASK:
+                raise CairnError(
+                    f"learn takes no {one}: the agent was made for another task than that; write"
+                    f" {name}(cairn.envs.make.Task({self.task.id!r}, {one.removeprefix('env_')}=...))."
+                )
         plan = Recipe(
             env=self.task.id,
             time_limit=self.task.time_limit,
@@ -150,10 +248,13 @@ class Model:
             eval_every=steps,
             name=f"{self.kind}-{self.task.id}",
         )
-        folder, expert = None if out is None else Path(out), _taken_expert(recipe)
-        run_recipe(_changed(plan, recipe), folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
+        expert, changes = _taken_expert(recipe)
+        plan, folder = _changed(plan, changes), _folder(out)
+        resume = fit("resume", resume, bool)
+        run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
         return self
 
+    @called()
     def predict(
         self, obs: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[Array, Any]:
@@ -161,33 +262,36 @@ class Model:
 
         Only an agent that remembers has a state (hiro: its subgoals); `episode_start` says which rows begin anew.
         """
-        rows = np.asarray(self._rows(obs), self.spec.obs_dtype)
-        single = rows.shape == self.spec.obs_shape
-        if not single and rows.shape[1:] != self.spec.obs_shape:
-            raise CairnError(f"an observation of this task has shape {self.spec.obs_shape}, not {rows.shape}.")
-        batch = rows[None] if single else rows
-        player = as_policy(self.agent, explore=not deterministic, device=self.device)
-        player.memory = state
+        rows, single = rows_of(obs, self.space, self.spec, self.layout)
+        player = as_policy(self.agent, explore=not fit("deterministic", deterministic, bool), device=self.device)
+        player.memory = self._memory(state, len(rows))
         if episode_start is not None:
-            player.forget(np.atleast_1d(np.asarray(episode_start, bool)))
-        out = self.spec.action.to_env(player(batch))
+            player.forget(_starts(episode_start, len(rows)))
+        out = self.spec.action.to_env(player(rows)) if len(rows) else self._no_action()
         return (out[0] if single else out), player.memory
 
-    def _rows(self, obs: Any) -> Any:
-        """An observation, or a batch of them, as the spec lays it out."""
-        if isinstance(obs, dict):
-            values = {k: np.asarray(v) for k, v in obs.items()}
-            key = next(iter(values))
-            single = np.shape(values[key]) == self.shapes[key]
-            rows = [values] if single else [{k: v[i] for k, v in values.items()} for i in range(len(values[key]))]
-            laid = np.stack([self.layout(row) for row in rows])
-            return laid[0] if single else laid
-        if np.ndim(obs) < len(self.spec.obs_shape):  # a discrete observation, to be spread out
-            return self.layout(obs)
-        return obs
+    def _memory(self, state: Any, count: int) -> Any:
+        """The state of an earlier call; CairnError where it is none, or of another number of observations."""
+        if state is None or not isinstance(self.agent, Remembering):
+            return state
+        fresh = self.agent.memory(count)
+        same = type(state) is type(fresh) and all(
+            getattr(state, name).shape == part.shape for name, part in vars(fresh).items()
+        )
+        if not same:
+            raise CairnError("state must be what predict returned before, for as many observations as now.")
+        return state
 
+    def _no_action(self) -> Array:
+        """Actions for no observation at all."""
+        space = self.spec.action
+        return np.zeros((0, *space.shape), np.float32) if isinstance(space, Box) else np.zeros(0, np.int64)
+
+    @called()
     def evaluate(self, episodes: int = 100, seed: int = 1000) -> Score:
         """Mean return and success over fresh seeds."""
+        episodes, seed = fit("episodes", episodes, Count), fit("seed", seed, EpisodeSeed)
+        fit("the last seed", seed + episodes - 1, EpisodeSeed)
         envs = judging(self.task.for_scoring(), episodes)
         try:
             score = evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
@@ -196,21 +300,67 @@ class Model:
         finally:
             envs.close()
 
+    @called()
     def save(self, path: str | Path) -> None:
         """A folder of safetensors and JSON, which `load`, `cairn eval` and `cairn watch` take."""
-        save_policy(Path(path), self.agent, self.task, {"seed": self.seed})
+        about = {"seed": self.seed, "envs": self.envs, "threads": self.threads, "device": self.device}
+        save_policy(_path("path", path), self.agent, self.task, about)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "cpu") -> Self:
-        """A saved policy and the task it is judged on; to train a recipe's further, resume its run instead."""
-        saved = load_policy(Path(path), device=device)
+    @called()
+    def load(cls, path: str | Path, *, device: str | None = None) -> Self:
+        """A saved policy, its settings and the task it is judged on; to train a recipe's further, resume its run.
+
+        `device` is where it was saved from, where nothing else is said and there is such a device here.
+        """
+        folder = _path("path", path)
+        saved = load_policy(folder, device="cpu" if device is None else usable(device))
         kind = agent_name(saved.agent.cfg)
         if kind != cls.kind:
-            raise CairnError(f"{path} holds a {kind} policy, not {cls.kind}; load it with that class.")
+            raise CairnError(f"{path} holds a {kind} policy, not {cls.kind or 'any'}; {_instead(kind)}.")
+        about = saved.about if device is None else {**saved.about, "device": device}
+        settings = {
+            "seed": fit(f"the seed in {folder}", about.get("seed", 0), Natural),
+            "envs": fit(f"the envs in {folder}", about.get("envs", 1), Count),
+            "threads": fit(f"the threads in {folder}", about.get("threads", 1), Natural),
+            "device": _there(fit(f"the device in {folder}", about.get("device", "cpu"), str)),
+        }
         changed = {f.name: getattr(saved.agent.cfg, f.name) for f in fields(saved.agent.cfg)}
-        model = cls(saved.task, seed=int(saved.about.get("seed", 0)), device=device, **changed)
-        model.agent = saved.agent
+        model = cls(saved.task, **settings, **changed)
+        mine, theirs = ((one.obs_shape, one.obs_dtype, one.action) for one in (model.spec, saved.agent.spec))
+        if mine != theirs:
+            raise CairnError(
+                f"{path} was trained on another {saved.task.id}: it saw or did other things than this one."
+            )
+        model.agent = saved.agent if model.device == "cpu" else load_policy(folder, device=model.device).agent
         return model
+
+
+def _starts(episode_start: Any, count: int) -> Array:
+    """[N] bool of `predict`'s episode_start."""
+    try:
+        starts = np.atleast_1d(np.asarray(episode_start))
+    except ValueError:
+        starts = np.zeros(0)
+    if starts.shape != (count,) or not np.isin(starts, (0, 1)).all():
+        raise CairnError(f"episode_start is {short(episode_start)}; it must be true or false for each of {count}.")
+    return starts.astype(bool)
+
+
+def _there(device: str) -> str:
+    """A device that a policy was saved from, or the CPU where there is none such here."""
+    try:
+        return usable(device)
+    except CairnError:
+        return "cpu"
+
+
+def _instead(kind: str) -> str:
+    """How a policy of another kind is loaded."""
+    for cls in Model.__subclasses__():
+        if cls.kind == kind:
+            return f"load it with cairn.{cls.__name__}.load"
+    return "it is played by `cairn eval`, and learned from as an expert"
 
 
 class A2C(Model):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 import tyro
 
+from cairn.core.calls import commands
 from cairn.core.checks import Count, EpisodeSeed, Natural, Positive, check
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
@@ -164,6 +165,7 @@ class NewEnvArgs:
     out: Path = Path(".")  # the folder to write them into
 
 
+@commands()
 def main(argv: Sequence[str] | None = None) -> None:
     """The `cairn` command. Exits 0, 1 (a run that failed, a task with errors), 2 (a mistake), 130 or 143 (signals)."""
     args = list(sys.argv[1:] if argv is None else argv)

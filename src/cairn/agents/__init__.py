@@ -16,6 +16,7 @@ from cairn.agents.ppo import PPO, PPOConfig
 from cairn.agents.reinforce import Reinforce, ReinforceConfig
 from cairn.agents.sac import SAC, SACConfig
 from cairn.agents.td3 import TD3, TD3Config
+from cairn.core.calls import keywords
 from cairn.core.checks import validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
@@ -84,6 +85,10 @@ AGENTS: dict[str, tuple[type[Any], type[Any]]] = {
     "sac": (SACConfig, SAC),
     "td3": (TD3Config, TD3),
 }
+
+
+for _config, _ in AGENTS.values():
+    keywords(_config)
 
 
 def config_type(name: str) -> type[Any]:

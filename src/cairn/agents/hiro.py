@@ -295,12 +295,14 @@ def _positions(cfg: HIROConfig, spec: Spec) -> slice:
         raise CairnError(f"hiro needs flat observations to point into; this task's have shape {spec.obs_shape}.")
     if cfg.subgoal is None:
         if spec.goal is None:
-            raise CairnError("agent.subgoal is not set, and this task has no goals; give the slice FROM TO.")
+            raise CairnError(
+                "agent.subgoal is not set, and this task has no goals; give its slice by two numbers, FROM and TO."
+            )
         return spec.goal.achieved
     width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
     if len(cfg.subgoal) != 2 or not 0 <= cfg.subgoal[0] < cfg.subgoal[1] <= width:
         raise CairnError(
-            f"agent.subgoal is {cfg.subgoal}; it must be FROM TO with 0 <= FROM < TO <= {width},"
+            f"agent.subgoal is {cfg.subgoal}; it must be two numbers, FROM and TO, with 0 <= FROM < TO <= {width},"
             " the width of the observation."
         )
     return slice(*cfg.subgoal)

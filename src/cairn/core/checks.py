@@ -55,7 +55,7 @@ EpisodeSeed = Annotated[int, Range(0, 2**31 - 1)]  # as every environment accept
 
 MOST = 2**63 - 1  # a whole number that fits into 64 bits
 NOT: Any = object()  # what stands for a value that is not of the kind asked for
-WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
 def validated(config: T, prefix: str = "") -> T:
@@ -84,7 +84,11 @@ def fit(name: str, value: Any, hint: Any) -> Any:
         if meant is not NOT:
             _within(name, meant, ranges)
             return meant
-    wanted = dict.fromkeys(word for kind, _ in kinds if (word := _word(kind)))
+    configs = [kind.__name__ for kind, _ in kinds if is_dataclass(kind) and isinstance(kind, type)]
+    if len(configs) > 1:
+        wanted = [f"a config such as {configs[0]}(), one of {', '.join(configs)}"]
+    else:
+        wanted = list(dict.fromkeys(word for kind, _ in kinds if (word := _word(kind))))
     raise CairnError(f"{name} is {short(value)}; it must be {' or '.join(wanted)}.")
 
 
@@ -215,7 +219,7 @@ def _word(kind: Any) -> str:
         whole = _kinds(get_args(kind)[0])[0][0] is int
         return "whole numbers, such as (64, 64)" if whole else "numbers, such as (1.0, 2.0)"
     if origin is dict:
-        return "a dictionary with names as its keys"
+        return "a dictionary of names and values"
     if kind is type(None):
         return ""
     return WORDS.get(kind) or getattr(kind, "words", "") or f"a {getattr(kind, '__name__', kind)}"

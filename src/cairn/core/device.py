@@ -7,18 +7,23 @@ from contextlib import contextmanager
 
 import torch
 
+from cairn.core.calls import option
+from cairn.core.checks import fit, short
 from cairn.core.errors import CairnError
 
 
-def usable(device: str) -> str:
+def usable(device: str | torch.device) -> str:
     """The device of that name, or one sentence where it is not there; "auto" is a GPU, or else the CPU."""
-    if device == "auto":
+    name: str = fit("device", device, str)
+    if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError):
-        raise CairnError(f"device {device!r} is not available here; use --device cpu, or auto.") from None
-    return device
+        torch.zeros(1, device=name).cpu()
+    except Exception:  # each kind of device has errors of its own
+        raise CairnError(
+            f"device {short(name)} is not available here; use {option('device', 'cpu')}, or auto."
+        ) from None
+    return name
 
 
 def roomy(device: str, size: int) -> str:

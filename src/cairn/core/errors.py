@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -26,18 +27,23 @@ def closest(name: str, known: Iterable[str]) -> str:
     """' Did you mean X?' for the one known name that is a slip of the pen away, or nothing.
 
     A slip is one letter in four wrong, missing, added or swapped with its neighbour, or the end of the name left out.
-    Of two that are as near the later counts: it is the newer version of a task.
+    Of two that are as near the newer version of a task counts.
     """
     asked = name.strip("-").lower()
-    found: list[tuple[int, int, str]] = []
-    for order, one in enumerate(known):
+    near: dict[str, int] = {}
+    longer: list[str] = []
+    for one in known:
         word = one.strip("-").lower()
         slips = _slips(asked, word)
         if slips <= len(asked) // 4 or (slips == 1 and len(asked) >= 3):
-            found.append((slips, -order, one))
+            near[one] = slips
         elif len(asked) >= 4 and word.startswith(asked):
-            found.append((len(asked), -order, one))
-    return f" Did you mean {min(found)[2]}?" if found else ""
+            longer.append(one)
+    if near:
+        longer = [one for one, slips in near.items() if slips == min(near.values())]
+    elif len(longer) > 1 and not all(re.fullmatch(r"-v\d+", one[len(asked) :]) for one in longer):
+        return ""
+    return f" Did you mean {max(longer)}?" if longer else ""
 
 
 def _slips(one: str, other: str) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from cairn.core.calls import option
 from cairn.core.types import Box, Episode, Spec
 from cairn.doctor.finding import Finding, Severity
 from cairn.train.curves import read_remarks
@@ -204,9 +205,8 @@ def no_reward(w: Watch, now: Moment) -> Told:
     if max(rates) - min(rates) > 1e-9 * max(1.0, abs(rates[0])):
         return None
     evidence = f"{rates[0]:g} a step in each of {len(w.episodes)} episodes, {now.progress:.0%} of the run"
-    remedy = (
-        "Use --hindsight future where there are goals; else reward progress, explore more, or bring demonstrations."
-    )
+    remedy = f"Use {option('hindsight', 'future')} where there are goals; else reward progress, explore more, or"
+    remedy += " bring demonstrations."
     return "warning", "No reward has ever been seen that differs from the others.", evidence, remedy
 
 

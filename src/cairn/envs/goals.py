@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.goals import GoalRule, Within
 from cairn.core.types import Array
@@ -58,7 +59,7 @@ def rule_in(env: gym.Env[Any, Any], name: str) -> GoalRule:
     if not _has_goals(env.observation_space):
         raise CairnError(
             f"hindsight needs a task with goals, and {name} has none: its observations must be a Dict of observation,"
-            " achieved_goal and desired_goal, the last two alike, and nothing else. Leave --hindsight off."
+            f" achieved_goal and desired_goal, the last two alike, and nothing else. Leave {option('hindsight')} off."
         )
     bare: Any = env.unwrapped
     declared: GoalRule | None = getattr(bare, "goal_rule", None)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import gymnasium as gym
 
-from cairn.core.checks import validated
+from cairn.core.calls import keywords
+from cairn.core.checks import Count, Natural, fit, short, validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.game import FRAMES, Game
 from cairn.envs import rendering
@@ -76,6 +79,34 @@ def _silence() -> Iterator[None]:
             os.close(nowhere)
 
 
+_OLD_ATARI = re.compile(r"([A-Za-z0-9]+?)(?:-ram)?(NoFrameskip|Deterministic)?-v[04]")  # PongNoFrameskip-v4
+
+_BY_ID = (
+    "names an environment by its id, and is given {}: register yours with gymnasium.register(id, entry_point=...) and"
+    " name it by that id; Cairn makes its own copies."
+)
+
+
+def _kind_of(env: Any) -> str:
+    """What was given in place of an id, in words."""
+    if isinstance(env, type):
+        return f"the class {env.__name__}"
+    if isinstance(env, (gym.Env, gym.vector.VectorEnv)) or hasattr(env, "reset"):
+        return f"a {type(env).__name__} itself"
+    return short(env)
+
+
+@functools.cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Task, include_extras=True)
+
+
+def as_task(env: Any) -> Task:
+    """A task from its id, or itself; CairnError for an environment, a class or anything else."""
+    return env if isinstance(env, Task) else Task(env)
+
+
+@keywords
 @dataclass(frozen=True)
 class Task:
     """An environment to be made. Picklable, so that workers can make it too.
@@ -84,14 +115,23 @@ class Task:
     """
 
     id: str
-    time_limit: int | None = None
+    time_limit: Natural | None = None
     args: dict[str, Any] = field(default_factory=dict)
     render_mode: str | None = None
     time_feature: bool = False  # see `TimeFeature`
-    history: int = 1  # see `History`
+    history: Count = 1  # see `History`
     reward_floor: float | None = None  # see `RewardFloor`; not where it is scored
-    resets: int = 1  # see `Resets`; not where it is scored
+    resets: Count = 1  # see `Resets`; not where it is scored
     scoring: bool = False  # whole Atari games and their true score
+
+    def __post_init__(self) -> None:
+        """CairnError where a value is not what its field states."""
+        if not isinstance(self.id, str):
+            raise CairnError(f"a Task {_BY_ID.format(_kind_of(self.id))}")
+        if not self.id.strip():
+            raise CairnError("the id of an environment is empty; name one, such as CartPole-v1.")
+        for name, hint in _hints().items():
+            object.__setattr__(self, name, fit(name, getattr(self, name), hint))
 
     def for_scoring(self) -> Task:
         """The task to be judged on: where a limit was lifted, the task's own, or an episode might never end."""
@@ -141,8 +181,6 @@ class Task:
 
     def __call__(self) -> gym.Env[Any, Any]:
         limit = {None: {}, 0: {"max_episode_steps": -1}}.get(self.time_limit, {"max_episode_steps": self.time_limit})
-        if not isinstance(self.args, dict):
-            raise CairnError(f"the arguments of an environment are names and values, not {self.args!r}.")
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
         with rendering.not_needed():
             env = self._made(limit, args)
@@ -154,7 +192,7 @@ class Task:
 
     def _made(self, limit: dict[str, Any], args: dict[str, Any]) -> gym.Env[Any, Any]:
         self._import_family()
-        fault = known_fault(self.id)
+        fault = known_fault(self.id) or self._old_atari()
         if fault is not None:
             raise CairnError(fault)
         try:
@@ -193,6 +231,19 @@ class Task:
                 if importlib.util.find_spec(package) is None:
                     raise CairnError(f"environment {self.id} needs an extra: pip install 'cairn-rl[{extra}]'.")
                 _import_quietly(package)
+
+    def _old_atari(self) -> str | None:
+        """What to use in place of an Atari task of old, which is there only once some package imported ALE; or None."""
+        named, entry = _OLD_ATARI.fullmatch(self.id), gym.registry.get(self.id)
+        if named is None or (entry is not None and "ale_py" not in str(entry.entry_point)):
+            return None
+        if importlib.util.find_spec("ale_py") is None:
+            return f"environment {self.id} needs an extra: pip install 'cairn-rl[atari]'." if named[2] else None
+        _import_quietly("ale_py")
+        game = f"ALE/{named[1]}-v5"
+        if game not in gym.registry:
+            return None
+        return f"{self.id} is an old name; use {game}, whose frames Cairn skips, shrinks and stacks itself."
 
     def _explain(self, error: Exception) -> CairnError:
         if isinstance(error, gym.error.UnregisteredEnv):

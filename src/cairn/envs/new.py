@@ -8,6 +8,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 
 
@@ -17,7 +18,9 @@ def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Pat
     paths = [folder / f"{module}.py", folder / f"test_{module}.py"]
     for path in paths:
         if path.exists():
-            raise CairnError(f"{path} is there already, and nothing is overwritten; choose another name, or --out.")
+            raise CairnError(
+                f"{path} is there already, and nothing is overwritten; choose another name, or {option('out')}."
+            )
     if importlib.util.find_spec(module) is not None:
         raise CairnError(f"there is a module {module} already; choose another name, or Python would take one for both.")
     folder.mkdir(parents=True, exist_ok=True)

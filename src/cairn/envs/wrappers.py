@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 
 
@@ -21,7 +22,7 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         limit = env.spec.max_episode_steps if env.spec else None
         if not limit:
-            raise CairnError("time_feature needs a task with a time limit; set --time-limit.")
+            raise CairnError(f"time_feature needs a task with a time limit; set {option('time_limit')}.")
         self.limit, self.steps = limit, 0
         space = env.observation_space
         if isinstance(space, spaces.Dict):

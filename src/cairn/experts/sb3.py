@@ -14,6 +14,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from cairn.agents.imported import Algorithm, Imported, ImportedConfig
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Box, Discrete, Spec
 from cairn.envs.make import Task
@@ -80,7 +81,7 @@ def _told_task(path: Path) -> str:
     """ppo-CartPole-v1.zip and CartPole-v1.zip tell CartPole-v1."""
     told = re.fullmatch(rf"(?:(?:{'|'.join(get_args(Algorithm))})-)?(.+-v\d+)", path.stem)
     if told is None:
-        raise CairnError(f"the name of {path} does not tell its task; name it with --env.")
+        raise CairnError(f"the name of {path} does not tell its task; name it with {option('env')}.")
     return told[1]
 
 
@@ -91,7 +92,7 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
     except CairnError as error:
         if named:
             raise
-        raise CairnError(f"{error} The file is named so; --env names another task.") from error
+        raise CairnError(f"{error} The file is named so; {option('env')} names another task.") from error
     space, (spec, _) = probe.observation_space, spec_of_env(probe)
     probe.close()
     shown = {"": spaces.flatdim(space)}
@@ -101,12 +102,12 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
     if archive.parts != shown:
         raise CairnError(
             f"{archive.path} sees {_seen(archive.parts)} and {task.id} shows {_seen(shown)};"
-            " name the task it was trained on with --env."
+            f" name the task it was trained on with {option('env')}."
         )
     if not _same(archive.action, spec.action):
         raise CairnError(
             f"{archive.path} has {_taken(archive.action)} and {task.id} takes {_taken(spec.action)};"
-            " name the task it was trained on with --env."
+            f" name the task it was trained on with {option('env')}."
         )
     if isinstance(spec.action, Box) and not spec.action.bounded:
         if squash or np.isfinite([spec.action.low, spec.action.high]).any():
@@ -178,5 +179,5 @@ def _about(archive: Archive, normalizer: Path | None) -> dict[str, Any]:
         "normalizer": None if normalizer is None else normalizer.name,
     }
     if archive.algorithm in ("ppo", "a2c") and archive.data.get("_last_original_obs") and normalizer is None:
-        about["note"] = "it was trained behind a VecNormalize; give that one's file with --normalizer."
+        about["note"] = f"it was trained behind a VecNormalize; give that one's file with {option('normalizer')}."
     return about

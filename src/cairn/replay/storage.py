@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
 
@@ -48,7 +49,8 @@ class Storage:
                     free = shutil.disk_usage(path.parent).free + os.fstat(file.fileno()).st_blocks * 512
                     raise CairnError(
                         f"the disk has no room for the replay buffer ({size / 1e9:.1f} GB at {path.parent}, where"
-                        f" {free / 1e9:.1f} are free); free some, or lower --agent.capacity to {free / size:.0%} of it."
+                        f" {free / 1e9:.1f} are free); free some, or lower {option('agent.capacity')} to"
+                        f" {free / size:.0%} of it."
                     ) from error
                 raise
             mapped = mmap.mmap(file.fileno(), size)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.curves import read_curves
@@ -37,7 +38,7 @@ def sweep(
     wanted = json.dumps({"name": name, "options": list(options), "episodes": episodes}) + "\n"
     made_of = out / "sweep.json"
     if made_of.exists() and made_of.read_bytes() != wanted.encode():
-        raise CairnError(f"{out} holds a sweep of other settings; name another folder with --out.")
+        raise CairnError(f"{out} holds a sweep of other settings; name another folder with {option('out')}.")
     out.mkdir(parents=True, exist_ok=True)
     made_of.write_text(wanted)
     with ThreadPoolExecutor(jobs) as pool:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive
 from cairn.search.space import SPREAD, scaled, varied
@@ -48,7 +49,9 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     )
     settings, stored = config_hash(recipe), study.user_attrs.get("settings")
     if stored not in (None, settings):
-        raise CairnError(f"{out} holds a search that began from other settings; name another folder with --out.")
+        raise CairnError(
+            f"{out} holds a search that began from other settings; name another folder with {option('out')}."
+        )
     study.set_user_attr("settings", settings)
     fresh = derive(seed, "trials", len(study.trials))  # a search that goes on does not draw what it drew before
     study.sampler = optuna.samplers.TPESampler(seed=fresh % 2**32, constant_liar=jobs > 1)

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from cairn.agents import AgentConfig, build
 from cairn.agents.base import Agent
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import Spec
 from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, read_json
@@ -175,7 +176,7 @@ def export(path: Path, out: Path, *, half: bool = False) -> None:
     if half:
         tensors = {name: x.half() if x.dtype == torch.float32 else x for name, x in tensors.items()}
         if not all(x.isfinite().all() for x in tensors.values() if x.is_floating_point()):
-            raise CairnError(f"{folder} has weights too large for half precision; leave --half off.")
+            raise CairnError(f"{folder} has weights too large for half precision; leave {option('half')} off.")
     files, note = _tensor_files("policy", tensors)
     write_folder(out, {**files, "policy.json": _json({**head, **note})})
 

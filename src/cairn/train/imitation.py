@@ -25,6 +25,7 @@ from cairn.agents import (
     agent_name,
 )
 from cairn.agents.base import Agent
+from cairn.core.calls import option
 from cairn.core.device import one_thread
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive, derive_many
@@ -67,7 +68,7 @@ def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:
     if source is None:
         if demos is None or not isinstance(cfg, BCConfig):
             raise CairnError(
-                f"{agent_name(cfg)} learns from an expert: name one with --expert, a folder or a zoo entry."
+                f"{agent_name(cfg)} learns from an expert: name one with {option('expert')}, a folder or a zoo entry."
             )
         return Lesson(None, demos, None)
     expert = Expert(source, envs.spec, name=recipe.expert or "the expert", device=recipe.device)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cairn.agents import AgentConfig
+from cairn.core.calls import keywords
 from cairn.core.checks import Count, Natural, NonNegative
 from cairn.envs.make import Task
 from cairn.vector.make import Backend
 
 
+@keywords
 @dataclass(frozen=True)
 class Recipe:
     """What `cairn train NAME` runs."""

@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor
 
 from cairn.agents.base import Agent, Metrics
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
@@ -96,10 +97,14 @@ class Run:
             if self.solved:
                 self.progress_line.say("it had held its target and ended there: nothing is left to do.")
             elif self.step >= self.recipe.steps:
-                self.progress_line.say(f"its {self.recipe.steps:,} steps are taken; --steps asks for more in all.")
+                self.progress_line.say(
+                    f"its {self.recipe.steps:,} steps are taken; {option('steps')} asks for more in all."
+                )
             return
         if found:
-            raise CairnError(f"none of the checkpoints in {self.folder} can be read; start again without --resume.")
+            raise CairnError(
+                f"none of the checkpoints in {self.folder} can be read; start again without {option('resume')}."
+            )
         self.start()  # killed before its first checkpoint: the same run from the beginning
 
     def _restore(self, saved: Mapping[str, Any], replay: Kept | None) -> None:

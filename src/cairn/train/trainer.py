@@ -12,6 +12,7 @@ import torch
 
 from cairn.agents import HIRO, AgentConfig, HIROConfig, Imitator, build
 from cairn.agents.base import Agent
+from cairn.core.calls import option
 from cairn.core.checks import validated
 from cairn.core.device import roomy, usable
 from cairn.core.errors import CairnError, EnvError
@@ -80,7 +81,7 @@ def train(
     recipe = replace(recipe, agent=fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
     if recipe.vector == "auto":
         recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
-        print(f"cairn: the environments are stepped by --vector {recipe.vector}.", file=sys.stderr)
+        print(f"cairn: the environments are stepped by {option('vector', recipe.vector)}.", file=sys.stderr)
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
@@ -239,7 +240,9 @@ class Scorer:
 
 def _company(recipe: Recipe) -> Company:
     if isinstance(recipe.agent, Imitator):
-        raise CairnError("an imitator asks its expert at every step and plays here; use --vector sync or async.")
+        raise CairnError(
+            f"an imitator asks its expert at every step and plays here; use {option('vector', 'sync')} or async."
+        )
     return Company(
         recipe.task,
         recipe.envs,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Array, Discrete, Spec, Step
@@ -32,7 +33,9 @@ class Atari:
         from ale_py.vector_env import AtariVectorEnv
 
         if game.mode is not None or game.difficulty is not None:
-            raise CairnError("the native vector plays games in their first mode only; use --vector sync or async.")
+            raise CairnError(
+                f"the native vector plays games in their first mode only; use {option('vector', 'sync')} or async."
+            )
         self.game, self.num_envs, self.restarts = game, num_envs, 0
         self.env: Any = AtariVectorEnv(
             game.rom,

@@ -98,6 +98,9 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
 
 def spec_of_env(env: gym.Env[Any, Any]) -> tuple[Spec, Callable[[Any], Array]]:
     """`spec_of` its spaces, with what it says of the subgoals that can be reached and of the frames it stacks."""
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), spaces.Space):
+            raise CairnError(f"the environment has no {name}; set it to a space of gymnasium.spaces in its __init__.")
     spec, layout = spec_of(env.observation_space, env.action_space)
     reachable, stack = (_told(env, name, usual) for name, usual in (("reachable", None), ("zero_padded_frames", 1)))
     return replace(spec, reachable=reachable, stack=stack), layout
@@ -112,7 +115,7 @@ def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[
     """A task's Spec, and the function that lays one of its observations out as that Spec's array."""
     refuse_old_gym(observation, action)
     act = action_spec(action)
-    if isinstance(observation, spaces.Box):
+    if isinstance(observation, spaces.Box) and observation.shape:  # one without a shape is laid out as [1] below
         small = observation.dtype == np.uint8
         dtype = "uint8" if small else "float32"
         if observation.shape == ():  # one number is a row of one

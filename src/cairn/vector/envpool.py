@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError, closest
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
@@ -107,5 +108,5 @@ def why_not(name: str) -> str | None:
 
     if name not in envpool.list_all_envs():
         known = closest(name, envpool.list_all_envs())
-        return f"EnvPool has no task {name!r}.{known} Use --vector sync or async."
+        return f"EnvPool has no task {name!r}.{known} Use {option('vector', 'sync')} or async."
     return None

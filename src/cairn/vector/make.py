@@ -11,6 +11,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Box
@@ -44,7 +45,9 @@ def make_vector(
     if backend == "atari":
         game: Game | None = getattr(task, "game", None)
         if game is None:
-            raise CairnError("the atari vector plays Atari games only (ALE/...); use --vector sync or async.")
+            raise CairnError(
+                f"the atari vector plays Atari games only (ALE/...); use {option('vector', 'sync')} or async."
+            )
         return Atari(game, num_envs, threads=workers)
     if backend == "envpool":
         fault = unlike(task)
@@ -127,10 +130,10 @@ def unlike(task: EnvMaker) -> str | None:
     """Why EnvPool's task of this name is not the one that was asked for, in one sentence; None where it is."""
     name = getattr(task, "id", "")
     if getattr(task, "game", None) is not None:
-        return "Atari games are played by --vector atari."
+        return f"Atari games are played by {option('vector', 'atari')}."
     if getattr(task, "args", None) or getattr(task, "time_feature", False) or getattr(task, "resets", 1) > 1:
         told = "takes no arguments of Gymnasium's, and neither time_feature nor resets"
-        return f"EnvPool's {name} {told}; use --vector sync or async."
+        return f"EnvPool's {name} {told}; use {option('vector', 'sync')} or async."
     fault = why_not(name)
     if fault is not None:
         return fault
@@ -149,7 +152,8 @@ def unlike(task: EnvMaker) -> str | None:
         theirs.action,
         theirs.goal,
     ):
-        return f"EnvPool's {name} has other observations or actions than Gymnasium's; use --vector sync or async."
+        told = "has other observations or actions than Gymnasium's"
+        return f"EnvPool's {name} {told}; use {option('vector', 'sync')} or async."
     return None
 
 

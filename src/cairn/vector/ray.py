@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+from cairn.core.calls import option
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array
 from cairn.vector.base import EnvMaker
@@ -102,7 +103,7 @@ def connect(workers: int, address: str = "") -> Any:
             ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     room = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
     if workers > room:
-        raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower --workers.")
+        raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower {option('workers')}.")
     return ray
 
 
