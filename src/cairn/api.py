@@ -21,7 +21,7 @@ from cairn.core.types import ActionSpec, Array, Box, Step
 from cairn.doctor.watch import watching
 from cairn.envs.make import Task, as_task
 from cairn.recipes import find
-from cairn.train.checkpoint import load_policy, save_policy
+from cairn.train.checkpoint import load_agent, load_policy, save_policy
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.recipe import Recipe
 from cairn.train.run import read_recipe
@@ -308,13 +308,14 @@ class Model:
 
     @classmethod
     @called()
-    def load(cls, path: str | Path, *, device: str | None = None) -> Self:
+    def load(cls, path: str | Path, *, device: str | None = None, trust: bool = False) -> Self:
         """A saved policy, its settings and the task it is judged on; to train a recipe's further, resume its run.
 
         `device` is where it was saved from, where nothing else is said and there is such a device here.
+        A task that is named as module:id is refused unless that module was imported before, or with `trust`.
         """
         folder = _path("path", path)
-        saved = load_policy(folder, device="cpu" if device is None else usable(device))
+        saved = load_policy(folder, device="cpu" if device is None else usable(device), trust=trust)
         kind = agent_name(saved.agent.cfg)
         if kind != cls.kind:
             raise CairnError(f"{path} holds a {kind} policy, not {cls.kind or 'any'}; {_instead(kind)}.")
@@ -332,7 +333,7 @@ class Model:
             raise CairnError(
                 f"{path} was trained on another {saved.task.id}: it saw or did other things than this one."
             )
-        model.agent = saved.agent if model.device == "cpu" else load_policy(folder, device=model.device).agent
+        model.agent = saved.agent if model.device == "cpu" else load_agent(folder, device=model.device)[0]
         return model
 
 

@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from cairn.core.calls import commands
 from cairn.core.checks import Count, EpisodeSeed, Natural, Positive, check
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
+from cairn.core.untrusted import printable
 from cairn.options import PARTS, parse, value_of, writable_file, writable_folder
 from cairn.options import take as _take
 
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
     from cairn.train.checkpoint import Saved
     from cairn.train.evaluate import Score
 
+MODULE_ID = re.compile(r"[^\W\d][\w.]*:[\w./-]+")  # a task of a module that is to be imported
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
   cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER] [--record results]
   cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
-  cairn train FILE.json [options]     a recipe in a file: a run's config.json, what tune found, your own
+  cairn train FILE.json [--trust] [options]     a recipe in a file: a run's config.json, what tune found, your own
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
   cairn watch PATH [--out video.mp4 | plan.png] [--episodes 1]
   cairn report RUN... [-o page.html]     curves, evaluations, settings, findings and films of runs, as one page
@@ -49,7 +52,8 @@ USAGE = """cairn: reinforcement learning for tasks whose reward is far away
   cairn sweep NAME [--seeds 5] [--jobs 2] [options of train]     several seeds, and what they say together
   cairn tune NAME [--trials 20] [--jobs 2] [--vary lr,gamma] [options of train]     look for better settings
 
-`cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry."""
+`cairn COMMAND --help` shows every option. PATH is a run folder, a checkpoint or a zoo entry.
+Nothing that a file names is imported: for a policy or a recipe whose task is module:id, say --trust."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class EvalArgs:
     record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
     stochastic: bool = False  # sample actions instead of taking the likeliest
     device: str = "cpu"  # auto: a GPU, where there is one
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class WatchArgs:
     out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
     episodes: Count = 1
     seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class ReportArgs:
     live: bool = False  # serve the page on this machine instead, for runs in progress
     port: Natural = 8000  # of the live page; 0 is any that is free
     every: Count = 10  # seconds until a live page is made anew
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class DemosArgs:
     out: Path  # the file to write, a NumPy archive (.npz)
     episodes: Count = 20
     seed: EpisodeSeed = 2000  # the first episode's; the next ones count up
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
 
 
 @dataclass(frozen=True)
@@ -178,14 +186,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         print(f"cairn {__version__}")
         return
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # module:id may name a module of this folder; last, so that it hides none
+    if "--trust" in args or any(MODULE_ID.fullmatch(arg.rpartition("=")[2]) for arg in args):
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())  # the user names a module, perhaps of this folder; last, so that it hides none
     try:
         if args[0] not in COMMANDS:
             raise CairnError(f"there is no command {args[0]!r}.{closest(args[0], COMMANDS)} Try cairn --help.")
         code = COMMANDS[args[0]](args[1:])
     except CairnError as error:
-        print(f"cairn: {error}", file=sys.stderr)
+        print(f"cairn: {printable(error)}", file=sys.stderr)  # it may quote a file
         raise SystemExit(error.exit_code) from None
     except BrokenPipeError:  # whoever read us has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -222,11 +231,11 @@ def command_train(args: list[str]) -> int:
     prepare_headless()
     out, args = _take(args, "--out")
     results, args = _take(args, "--record")
-    resume = "--resume" in args
-    args = [a for a in args if a != "--resume"]
-    base, rest = _base_recipe(args)
+    resume, trust = "--resume" in args, "--trust" in args
+    args = [a for a in args if a not in ("--resume", "--trust")]
+    base, rest = _base_recipe(args, trust=trust)
     if resume:
-        base, folder = _stored_recipe(base, rest, out)
+        base, folder = _stored_recipe(base, rest, out, trust=trust)
         rest = _only(_take(rest, "--seed")[1], ("--steps", "--device"))
     recipe = parse(type(base), rest, default=base, prog=f"cairn train {base.name}")
     if not resume:
@@ -245,7 +254,7 @@ def command_train(args: list[str]) -> int:
         verdict = "holds" if outcome.solved else "reached" if outcome.best >= recipe.target else "NOT reached"
         print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.2f}).")
     if results:
-        options = EvalArgs(folder, recipe.result_episodes, record=Path(results), device=recipe.device)
+        options = EvalArgs(folder, recipe.result_episodes, record=Path(results), device=recipe.device, trust=True)
         saved, score = _scored(options)
         print(f"{saved.task.id}: {score}; recorded in {results}.")
     return 0
@@ -274,7 +283,7 @@ def _scored(options: EvalArgs) -> tuple[Saved, Score]:
     from cairn.train.evaluate import as_policy, evaluate
     from cairn.vector.make import judging
 
-    saved = load_policy(options.path, device=options.device, seed=options.seed)
+    saved = load_policy(options.path, device=options.device, seed=options.seed, trust=options.trust)
     envs = judging(saved.task.for_scoring(), options.episodes)
     try:
         policy = as_policy(saved.agent, explore=options.stochastic, device=options.device)
@@ -297,7 +306,7 @@ def command_watch(args: list[str]) -> int:
     drawn = options.out.suffix.lower() in plan.KINDS
     (plan if drawn else video).needs(options.out)
     writable_file(options.out, "--out")
-    saved = load_policy(options.path)
+    saved = load_policy(options.path, trust=options.trust)
     show = plan.draw if drawn else video.record
     played = show(
         as_policy(saved.agent), saved.task.for_scoring(), options.out, episodes=options.episodes, seed=options.seed
@@ -324,7 +333,7 @@ def command_report(args: list[str]) -> int:
         raise CairnError(f"the report is a page of HTML, and {options.out} does not end in .html; name it so.")
     writable_file(options.out, "--out")
     prepare_headless()
-    report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"))
+    report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"), trust=options.trust)
     for fault in report.faults:
         print(f"cairn: {fault}", file=sys.stderr)
     runs, kinds, size = len(report.runs), len(report.groups), options.out.stat().st_size / 1e6
@@ -396,7 +405,7 @@ def command_demos(args: list[str]) -> int:
     if options.out.suffix != ".npz":
         raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
     writable_file(options.out, "--out")
-    saved = load_policy(options.path)
+    saved = load_policy(options.path, trust=options.trust)
     envs = judging(saved.task.for_scoring(), options.episodes)
     try:
         expert = Expert(saved.agent, envs.spec, name=str(options.path))
@@ -491,14 +500,17 @@ def command_new_env(args: list[str]) -> int:
 
 def command_sweep(args: list[str]) -> int:
     from cairn.search.sweep import sweep, table
+    from cairn.train.card import runs_code
 
     own, out, rest = _many(args, {"--seeds": 5, "--jobs": 1, "--episodes": 100}, "sweep")
     if "--resume" in rest or _take(rest, "--seed")[0] is not None:
         raise CairnError("a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume.")
-    base, options = _base_recipe(rest)
-    parse(type(base), options, default=base, prog=f"cairn sweep {base.name}")  # mistakes come before anything starts
+    trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
+    base, options = _base_recipe(rest, trust=trust)
+    recipe = parse(type(base), options, default=base, prog=f"cairn sweep {base.name}")  # mistakes come before anything
+    trust = trust or runs_code(recipe.judged_task)  # as the user typed it, then
     folder, seeds = Path(out or f"runs/sweep-{base.name}"), range(1, own["--seeds"] + 1)
-    trials = sweep(rest[0], options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"])
+    trials = sweep(rest[0], options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"], trust=trust)
     print(table(trials))
     return int(any(trial.fault for trial in trials))
 
@@ -530,7 +542,8 @@ def command_tune(args: list[str]) -> int:
 
     vary, rest = _take(args, "--vary")
     own, out, rest = _many(rest, {"--trials": 20, "--jobs": 1}, "tune")
-    base, options = _base_recipe(rest)
+    trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
+    base, options = _base_recipe(rest, trust=trust)
     recipe = parse(type(base), options, default=base, prog=f"cairn tune {base.name}")
     folder = Path(out or f"runs/tune-{base.name}")
     names = [name.removeprefix("agent.") for name in (vary or "").split(",") if name]
@@ -561,7 +574,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 # -- reading options
 
 
-def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
+def _base_recipe(args: list[str], *, trust: bool) -> tuple[Any, list[str]]:
     """The named recipe, or one made from --env and --agent; and the options that remain."""
     from cairn.agents import config_type
     from cairn.recipes import RECIPES, find
@@ -569,7 +582,7 @@ def _base_recipe(args: list[str]) -> tuple[Any, list[str]]:
     from cairn.train.run import read_recipe
 
     if args and args[0].endswith(".json"):
-        return read_recipe(Path(args[0])), args[1:]
+        return read_recipe(Path(args[0]), trust=trust), args[1:]
     if args and not args[0].startswith("-"):
         return find(args[0]), args[1:]
     env, rest = _take(args, "--env")
@@ -619,8 +632,9 @@ def _new_folder(root: Path, stem: str) -> Path:
     return folder
 
 
-def _stored_recipe(base: Any, rest: list[str], out: str | None) -> tuple[Any, Path]:
+def _stored_recipe(base: Any, rest: list[str], out: str | None, *, trust: bool) -> tuple[Any, Path]:
     """The recipe of the run to resume: the one in --out, or the newest of this name and seed."""
+    from cairn.train.card import check_task
     from cairn.train.run import read_recipe
 
     seed, _ = _take(rest, "--seed")
@@ -634,4 +648,6 @@ def _stored_recipe(base: Any, rest: list[str], out: str | None) -> tuple[Any, Pa
                 f"there is no run of {base.name} to resume under runs/ ({stem}); start it without --resume."
             )
         folder = max(found, key=lambda p: p.stat().st_mtime)
-    return read_recipe(folder), folder
+    stored = read_recipe(folder, trust=True)
+    check_task(stored.task, folder / "config.json", trust=trust or stored.env == base.env)  # which the user named
+    return stored, folder

@@ -323,9 +323,9 @@ def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
     if discrete != isinstance(cfg.low, DQNConfig):
         kind = "discrete: agent.low must be a dqn" if discrete else "continuous: agent.low must be a sac or td3"
         raise CairnError(f"the actions of this task are {kind}.")
-    if isinstance(cfg.high, DQNConfig) and cfg.bins**dim > MOST_SUBGOALS:
+    if isinstance(cfg.high, DQNConfig) and cfg.bins ** min(dim, 64) > MOST_SUBGOALS:
         raise CairnError(
-            f"agent.bins of {cfg.bins} on {dim} axes makes {cfg.bins**dim:,} subgoals to choose among;"
+            f"agent.bins of {cfg.bins} on {dim} axes makes {float(cfg.bins) ** min(dim, 16):,.0f} subgoals or more;"
             f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
         )
     if cfg.low.gamma == 1:

@@ -7,7 +7,16 @@ from typing import Any
 import torch
 
 from cairn.agents.base import Agent, Remembering
-from cairn.core.types import Array
+from cairn.core.errors import CairnError
+from cairn.core.types import Array, Discrete, Spec
+
+
+def _choices(spec: Spec) -> int:
+    return spec.action.n if isinstance(spec.action, Discrete) else 0
+
+
+def _taken(spec: Spec) -> str:
+    return f"one of {_choices(spec)} actions" if _choices(spec) else f"actions of {spec.action_shape[0]} numbers"
 
 
 class Player:
@@ -27,6 +36,17 @@ class Player:
         if self.memory is None:
             self.memory = self.agent.memory(len(obs))
         return self.agent.act(rows, explore=self.explore, memory=self.memory).cpu().numpy()
+
+    def must_suit(self, task: Spec) -> None:
+        """CairnError where the agent sees or does other things than this task shows and takes."""
+        mine = self.agent.spec
+        if (mine.obs_shape, mine.action_shape) != (task.obs_shape, task.action_shape) or _choices(mine) != _choices(
+            task
+        ):
+            raise CairnError(
+                f"this policy sees {mine.obs_shape} and takes {_taken(mine)}; its task shows {task.obs_shape} and wants"
+                f" {_taken(task)}: it was saved with another task, or with other arguments."
+            )
 
     def subgoal(self) -> Array | None:
         """The points [N, d] that a hierarchy makes for, since it last acted."""

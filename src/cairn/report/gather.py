@@ -42,10 +42,13 @@ class Report:
         return [run for group in self.groups for run in group.runs]
 
 
-def gather(paths: Iterable[Path], *, episodes: int = 0, media: bool = True, results: Path | None = None) -> Report:
+def gather(
+    paths: Iterable[Path], *, episodes: int = 0, media: bool = True, results: Path | None = None, trust: bool = False
+) -> Report:
     """Read the runs, and let the best policy of each group play `episodes` where there is something to see from above.
 
-    What is wrong with one run is a sentence of the report, and never keeps the others from it.
+    A policy whose task would import a module is played only where the user trusts the files. What is wrong with one
+    run is a sentence of the report, and never keeps the others from it.
     """
     runs: list[RunFolder] = []
     faults: list[str] = []
@@ -58,18 +61,20 @@ def gather(paths: Iterable[Path], *, episodes: int = 0, media: bool = True, resu
         except OSError as error:
             faults.append(f"{path} cannot be read: {error.strerror}.")
     groups = grouped(runs)
-    plans = [plan for group in groups if (plan := _plan(group, episodes, faults)) is not None] if episodes else []
+    plans = (
+        [plan for group in groups if (plan := _plan(group, episodes, trust, faults)) is not None] if episodes else []
+    )
     recorded = _recorded(groups, results, faults)
     said = [" ".join(plain(fault).split()) for fault in faults]  # a line each, wherever it is shown
     return Report(groups, plans, recorded, list(dict.fromkeys(said)))
 
 
-def _plan(group: Group, episodes: int, faults: list[str]) -> Plan | None:
+def _plan(group: Group, episodes: int, trust: bool, faults: list[str]) -> Plan | None:
     run = group.best()
     if not (run.path / "best").is_dir():
         return None
     try:
-        saved = load_policy(run.path / "best")
+        saved = load_policy(run.path / "best", trust=trust)
         player = as_policy(saved.agent)
         goal = saved.agent.spec.goal
         subgoals = hasattr(saved.agent, "positions")

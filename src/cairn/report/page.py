@@ -383,9 +383,11 @@ def _media(report: Report, *, live: bool) -> list[Html] | None:
     return parts
 
 
-def write(paths: Iterable[Path], out: Path, *, episodes: int, results: Path | None = None) -> Report:
+def write(
+    paths: Iterable[Path], out: Path, *, episodes: int, results: Path | None = None, trust: bool = False
+) -> Report:
     """Make the page of these runs and write it, whole or not at all; CairnError where there is nothing to show."""
-    report = gather(paths, episodes=episodes, results=results)
+    report = gather(paths, episodes=episodes, results=results, trust=trust)
     if not report.runs:
         raise CairnError(" ".join(report.faults) or "name at least one run folder.")
     temporary = out.with_name(f".{out.name}.tmp")

@@ -23,6 +23,8 @@ def play(policy: Policy | Player, env: gym.Env[Any, Any], *, seed: int, watch: W
     """
     spec, layout = spec_of_env(env)
     player = policy if isinstance(policy, Player) else None
+    if player is not None:
+        player.must_suit(spec)
     obs, info = env.reset(seed=seed)
     if player is not None:
         player.forget(np.ones(1, bool))

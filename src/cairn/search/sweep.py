@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
+from cairn.core.untrusted import MIB, read_bytes, read_json
 from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.curves import read_curves
 
@@ -32,33 +33,44 @@ class Trial:
 
 
 def sweep(
-    name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int
+    name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int, trust: bool = False
 ) -> list[Trial]:
-    """`cairn train NAME OPTIONS` under each seed into out/sSEED, and score the best policy of each."""
+    """`cairn train NAME OPTIONS` under each seed into out/sSEED, and score the best policy of each.
+
+    `trust` where the user named a task by its module, or trusts the file that does.
+    """
     wanted = json.dumps({"name": name, "options": list(options), "episodes": episodes}) + "\n"
     made_of = out / "sweep.json"
-    if made_of.exists() and made_of.read_bytes() != wanted.encode():
+    if made_of.exists() and read_bytes(made_of, MIB) != wanted.encode():
         raise CairnError(f"{out} holds a sweep of other settings; name another folder with {option('out')}.")
     out.mkdir(parents=True, exist_ok=True)
     made_of.write_text(wanted)
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes), seeds))
+        told = ["--trust"] if trust else []
+        return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes, told), seeds))
 
 
-def _trial(name: str, options: Sequence[str], seed: int, folder: Path, jobs: int, episodes: int) -> Trial:
+def _trial(
+    name: str, options: Sequence[str], seed: int, folder: Path, jobs: int, episodes: int, told: list[str]
+) -> Trial:
     score = folder / "score.json"
     if not score.exists():
         begun = (folder / "config.json").exists()
         rest = ["--resume"] if begun else ["--seed", str(seed), *options]
-        said = _run([*CAIRN, "train", name, *rest, "--out", str(folder)], jobs)
+        said = _run([*CAIRN, "train", name, *rest, *told, "--out", str(folder)], jobs)
         if said.returncode == 0:
-            said = _run([*CAIRN, "eval", str(folder), "--episodes", str(episodes), "--json"], jobs)
+            said = _run([*CAIRN, "eval", str(folder), "--episodes", str(episodes), "--json", *told], jobs)
         if said.returncode != 0:
             lines = said.stderr.strip().splitlines() or ["it said nothing"]
             return Trial(seed, folder, fault=lines[-1])
         score.write_text(said.stdout)
-    found, last = json.loads(score.read_text()), read_curves(folder).last()
-    figure = found["mean"] if found["success"] is None else found["success"]
+    found, last = read_json(score), read_curves(folder).last()
+    try:
+        figure = float(found["mean"] if found["success"] is None else found["success"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise CairnError(
+            f"{score} is not what an evaluation wrote; remove it, and the policy is scored anew."
+        ) from error
     return Trial(seed, folder, figure, *((last.step, last.seconds) if last is not None else ()))
 
 

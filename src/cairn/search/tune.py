@@ -95,7 +95,7 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
     plan.write_text(json.dumps(to_plain(recipe)) + "\n")
     env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
     with open(folder.with_suffix(".log"), "w") as log:
-        command = [*CAIRN, "train", str(plan), "--out", str(folder)]
+        command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # which was written just above
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, preexec_fn=_die_with_parent)
     seen = 0
     try:

@@ -21,14 +21,15 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from cairn.agents import AgentConfig, build
+from cairn.agents import AgentConfig
 from cairn.agents.base import Agent
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import Spec
-from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, read_json
+from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, read_json, shown
 from cairn.envs.make import Task
 from cairn.nets.state import pack, unpack
+from cairn.train.card import build_described, check_spec, check_task, must_be_numbers
 from cairn.train.plain import from_plain, to_plain
 
 FORMAT = 1
@@ -155,17 +156,41 @@ def find_policy(path: Path) -> Path:
     raise CairnError(f"{path} holds no policy (no policy.json in it, in its best/ or in its checkpoints/).")
 
 
-def load_policy(path: Path, *, device: str = "cpu", seed: int = 0) -> Saved:
-    """Read a saved policy without running anything from the file."""
+def load_policy(path: Path, *, device: str = "cpu", seed: int = 0, trust: bool = False) -> Saved:
+    """Read a saved policy without running anything from the file.
+
+    Its task may be made afterwards. One that would import a module by its name, or open a file, is refused here, but
+    where the user trusts the file.
+    """
+    saved, folder = _load(path, device=device, seed=seed)
+    check_task(saved.task, folder / "policy.json", trust=trust)
+    return saved
+
+
+def _load(path: Path, *, device: str = "cpu", seed: int = 0) -> tuple[Saved, Path]:
+    """A saved policy and where it lies; its task is not to be made."""
     folder = find_policy(path)
-    head = _read_json(folder / "policy.json")
+    card = folder / "policy.json"
+    head = _read_json(card)
     tensors = _read_tensors(folder / "policy.safetensors", head)
-    cfg: AgentConfig = from_plain(AgentConfig, head.get("agent"))  # type: ignore[arg-type]
-    spec, task = from_plain(Spec, head.get("spec")), from_plain(Task, head.get("task"))
-    agent: Agent = build(cfg, spec, seed=seed, device=device)
+    must_be_numbers(tensors, folder / "policy.safetensors")
+    try:
+        cfg: AgentConfig = from_plain(AgentConfig, head.get("agent"))  # type: ignore[arg-type]
+        spec, task = from_plain(Spec, head.get("spec")), from_plain(Task, head.get("task"))
+        about: dict[str, Any] = from_plain(dict[str, Any], head.get("about", {}))
+    except CairnError as error:
+        raise CairnError(f"{card} cannot be used: {error}") from error
+    check_spec(spec, card)
+    agent: Agent = build_described(cfg, spec, tensors, card, seed=seed, device=device)
     _take_up(agent, tensors)
     agent.progress = 1.0  # its schedules are at their ends: what explores is as bold as at last
-    return Saved(agent, task, head.get("about", {}))
+    return Saved(agent, task, about), folder
+
+
+def load_agent(path: Path, *, device: str = "cpu") -> tuple[Agent, str]:
+    """The agent of a saved policy, and the id of the task it plays, which is not to be made."""
+    saved, _ = _load(path, device=device)
+    return saved.agent, saved.task.id
 
 
 def export(path: Path, out: Path, *, half: bool = False) -> None:
@@ -188,7 +213,7 @@ def about_policy(path: Path) -> dict[str, Any]:
 
 def load_start(path: Path, agent: Agent) -> None:
     """Fill an agent that is about to train from a saved policy of its kind."""
-    saved: Any = load_policy(path).agent
+    saved: Any = load_agent(path)[0]
     if type(saved) is not type(agent):
         raise CairnError(f"{path} holds a {_name(saved)}; a {_name(agent)} cannot start from it.")
     if saved.spec != agent.spec:
@@ -223,7 +248,7 @@ def load_level(path: Path, agent: Agent, level: str) -> None:
     """Fill one level of a hierarchy: from the same level of a saved one, or from a policy that saw the same."""
     if level not in ("high", "low"):
         raise CairnError(f"hiro has no level {level!r}; the levels are high and low.")
-    saved, mine = load_policy(path).agent, getattr(agent, level)
+    saved, mine = load_agent(path)[0], getattr(agent, level)
     found: Any = getattr(saved, level, saved)
     if type(found) is not type(mine):
         raise CairnError(f"{path} holds a {_name(found)} where agent.{level} is a {_name(mine)}.")
@@ -243,8 +268,11 @@ def load_checkpoint(folder: Path, agent: Agent) -> dict[str, Any]:
     policy, training = _read_json(folder / "policy.json"), _read_json(folder / "training.json")
     tensors = _read_tensors(folder / "policy.safetensors", policy)
     more = _read_tensors(folder / "training.safetensors", training)
-    unpack(agent.policy_parts, tensors)
-    unpack(agent.training_parts, more)
+    try:
+        unpack(agent.policy_parts, tensors)
+        unpack(agent.training_parts, more)
+    except (RuntimeError, TypeError, ValueError) as error:  # a generator takes no state but one of its own
+        raise CairnError(f"{folder} does not fit this agent ({shown(str(error))}).") from error
     return training
 
 

@@ -55,6 +55,8 @@ def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Pl
 
 def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool) -> Score | None:
     """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so."""
+    if isinstance(policy, Player):
+        policy.must_suit(envs.spec)
     episodes: list[Episode] = []
     before = envs.restarts
     forget = getattr(policy, "forget", lambda ended: None)

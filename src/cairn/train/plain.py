@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cairn.core.errors import CairnError
 from cairn.core.schedules import Schedule, parse
+from cairn.core.untrusted import shown
 
 T = TypeVar("T")
+WIDEST = 2**63  # beyond it a whole number is none that numpy and torch take
 
 
 def to_plain(value: Any) -> Any:
@@ -40,20 +43,49 @@ def _build(hint: Any, data: Any) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return _build_union(get_args(hint), data)
+    if origin is Literal:
+        return _wanted(data, isinstance(data, str) and data in get_args(hint), "one of the known words")
     if hint is Schedule:
-        return parse(data)
+        number = isinstance(data, (int, float)) and not isinstance(data, bool)
+        return parse(str(_wanted(data, number or isinstance(data, str), "a schedule")))
     if dataclasses.is_dataclass(hint):
-        hints = get_type_hints(hint, include_extras=True)
-        body = {k: v for k, v in data.items() if k != "kind"}
-        unknown = set(body) - set(hints)
-        if unknown:
-            raise ValueError(f"{getattr(hint, '__name__', hint)} has no field {sorted(unknown)[0]}")
-        return hint(**{k: _build(hints[k], v) for k, v in body.items()})  # type: ignore[operator]
+        return _build_dataclass(hint, _wanted(data, isinstance(data, dict), "an object"))
     if origin is tuple:
-        return tuple(_build(get_args(hint)[0], v) for v in data)
+        return _build_tuple(get_args(hint), _wanted(data, isinstance(data, (list, tuple)), "a list"))
+    if origin is dict:
+        of = get_args(hint)[1]
+        return {key: _build(of, value) for key, value in _wanted(data, isinstance(data, dict), "an object").items()}
     if hint is float:
+        number = type(data) is float or (type(data) is int and abs(data) < WIDEST)
+        _wanted(data, number and not math.isnan(data), "a number")
         return data if type(data) is int else float(data)  # 200 stays 200: what is read back is what was written
+    if hint is int:
+        return _wanted(data, type(data) is int and abs(data) < WIDEST, "a whole number")
+    if hint in (bool, str):
+        return _wanted(data, type(data) is hint, "true or false" if hint is bool else "text")
     return data
+
+
+def _wanted(data: Any, good: bool, what: str) -> Any:
+    if not good:
+        raise ValueError(f"{shown(data)} stands where {what} is wanted")
+    return data
+
+
+def _build_dataclass(hint: Any, data: dict[str, Any]) -> Any:
+    hints = get_type_hints(hint, include_extras=True)
+    body = {k: v for k, v in data.items() if k != "kind"}
+    unknown = set(body) - set(hints)
+    if unknown:
+        raise ValueError(f"{getattr(hint, '__name__', hint)} has no field {shown(sorted(unknown)[0])}")
+    return hint(**{k: _build(hints[k], v) for k, v in body.items()})
+
+
+def _build_tuple(of: tuple[Any, ...], data: Any) -> Any:
+    if of[-1] is Ellipsis:
+        return tuple(_build(of[0], v) for v in data)
+    _wanted(data, len(data) == len(of), f"a list of {len(of)}")
+    return tuple(_build(hint, v) for hint, v in zip(of, data, strict=True))
 
 
 def _build_union(options: tuple[Any, ...], data: Any) -> Any:
@@ -65,5 +97,5 @@ def _build_union(options: tuple[Any, ...], data: Any) -> Any:
     told = data.get("kind") if isinstance(data, dict) else None
     kind = next((option for option in some if option.__name__ == told), None)
     if kind is None:
-        raise ValueError(f"there is no {told}" if told else "it does not say of which kind it is")
+        raise ValueError(f"there is no {shown(told)}" if told else "it does not say of which kind it is")
     return _build(kind, data)

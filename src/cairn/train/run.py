@@ -24,6 +24,7 @@ from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
 from cairn.core.untrusted import NotThere, read_json
 from cairn.replay.base import Kept
+from cairn.train.card import check_task
 from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
 from cairn.train.evaluate import Score
 from cairn.train.logs import Logs
@@ -314,8 +315,11 @@ class Run:
         return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
 
 
-def read_recipe(path: Path) -> Recipe:
-    """The recipe in a JSON file, or the one a run folder was started with; CairnError where there is none."""
+def read_recipe(path: Path, *, trust: bool = False) -> Recipe:
+    """The recipe in a JSON file, or the one a run folder was started with; CairnError where there is none.
+
+    A task that would import a module by its name, or open a file, is refused where the user does not trust the file.
+    """
     folder = path.suffix != ".json"
     path = path / "config.json" if folder else path
     try:
@@ -323,7 +327,13 @@ def read_recipe(path: Path) -> Recipe:
     except NotThere:
         said = f"{path.parent} holds no run to resume (no config.json)." if folder else f"there is no file {path}."
         raise CairnError(said) from None
-    return from_plain(Recipe, body)
+    try:
+        recipe = from_plain(Recipe, body)
+    except CairnError as error:
+        raise CairnError(f"{path} cannot be used: {error}") from error
+    for task in (recipe.task, recipe.judged_task):
+        check_task(task, path, trust=trust)
+    return recipe
 
 
 def _state_of(generator: Generator) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from cairn.agents import HIRO, AgentConfig, HIROConfig, Imitator, build
+from cairn.agents import HIRO, AgentConfig, HIROConfig, Imitator
 from cairn.agents.base import Agent
 from cairn.core.calls import option
 from cairn.core.checks import validated
@@ -18,6 +18,7 @@ from cairn.core.device import roomy, usable
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Spec
+from cairn.core.untrusted import shown
 from cairn.envs.goals import goal_rule
 from cairn.envs.make import Task
 from cairn.replay.base import Replay
@@ -28,7 +29,8 @@ from cairn.replay.prioritised import Prioritised
 from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
 from cairn.train import remote
-from cairn.train.checkpoint import checkpoints, load_level, load_policy, load_start
+from cairn.train.card import build_fitting
+from cairn.train.checkpoint import checkpoints, load_agent, load_level, load_start
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.hierarchy import hierarchy
 from cairn.train.imitation import Source, gathered, imitate, prepare
@@ -91,7 +93,7 @@ def train(
     try:
         _check_judged(recipe, envs.spec)
         if agent is None:
-            agent = build(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
+            agent = build_fitting(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
         if not begun:
@@ -185,10 +187,10 @@ def _expert(recipe: Recipe, given: Source | None) -> Source | None:
     if given is not None or not recipe.expert:
         return given
     path = _found(recipe.expert, "learn from")
-    saved = load_policy(path, device=recipe.device)
-    if saved.task.id != recipe.env:
-        raise CairnError(f"{path} plays {saved.task.id}: it is no expert of {recipe.env}.")
-    return saved.agent
+    expert, plays = load_agent(path, device=recipe.device)
+    if plays != recipe.env:
+        raise CairnError(f"{path} plays {shown(plays)}: it is no expert of {recipe.env}.")
+    return expert
 
 
 def _found(name: str, use: str, *, runs_first: bool = False) -> Path:
@@ -206,7 +208,7 @@ def _stored_agent(folder: Path | None) -> AgentConfig:
     """The agent a run was started with."""
     if folder is None:
         raise CairnError("a run without a folder cannot be resumed; name its folder.")
-    return read_recipe(folder).agent
+    return read_recipe(folder, trust=True).agent  # its task is not made
 
 
 def fitted(cfg: Any, most: Any) -> Any:

@@ -1,0 +1,253 @@
+"""Cards that somebody else wrote: nothing is run, nothing is allocated out of proportion, one sentence each."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import cairn
+from cairn.agents import DQNConfig, build
+from cairn.core.errors import CairnError
+from cairn.core.types import Discrete, Spec
+from cairn.envs.make import Task
+from cairn.recipes import RECIPES
+from cairn.train.card import Budget
+from cairn.train.checkpoint import digest, export, load_policy, load_start, save_policy
+from cairn.train.evaluate import as_policy, evaluate
+from cairn.train.plain import from_plain, to_plain
+from cairn.train.recipe import Recipe
+from cairn.train.run import read_recipe
+from cairn.train.trainer import train
+from cairn.vector.make import judging
+
+SPEC = Spec((4,), "float32", Discrete(2))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    agent = build(DQNConfig(hidden=(8,)), SPEC)
+    save_policy(tmp_path / "p", agent, Task("CartPole-v1"), {"seed": 0})
+    return tmp_path / "p"
+
+
+def altered(folder, *path, value):
+    """The card with one value changed and its digest mended, as an author of such a file would."""
+    card = json.loads((folder / "policy.json").read_text())
+    at = card
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    card["digest"] = digest(card)
+    (folder / "policy.json").write_text(json.dumps(card))
+    return folder
+
+
+def refused(call, *says):
+    began = time.monotonic()
+    with pytest.raises(CairnError) as caught:
+        call()
+    assert time.monotonic() - began < 5
+    text = str(caught.value)
+    assert text.isprintable() and len(text) < 900 and all(word in text for word in says), text
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("agent", "hidden"), [100_000, 100_000]),
+        (("agent", "hidden"), [1] * 200_000),
+        (("agent", "hidden"), [10**15]),
+        (("agent", "hidden"), []),
+        (("agent", "hidden"), 8),
+        (("agent", "hidden"), [8.5]),
+        (("agent", "hidden"), [True]),
+        (("agent", "quantiles"), 10**12),
+        (("agent", "capacity"), "many"),
+        (("agent", "capacity"), 10**30),
+        (("agent", "lr"), "nan"),
+        (("agent", "lr"), [1]),
+        (("agent", "gamma"), float("nan")),
+        (("agent", "gamma"), float("inf")),
+        (("agent", "gamma"), None),
+        (("agent", "cnn"), ["nature"]),
+        (("agent", "double"), "yes"),
+        (("agent", "kind"), "os.system"),
+        (("agent",), [1, 2]),
+        (("agent",), None),
+        (("spec", "obs_shape"), [100_000_000]),
+        (("spec", "obs_shape"), [10**8, 10**8]),
+        (("spec", "obs_shape"), [2] * 1000),
+        (("spec", "obs_shape"), [-4]),
+        (("spec", "obs_shape"), 4),
+        (("spec", "obs_dtype"), "object"),
+        (("spec", "obs_dtype"), {"a": 1}),
+        (("spec", "action", "n"), 10**9),
+        (("spec", "action", "n"), 0),
+        (("spec", "action"), {"kind": "Box", "shape": [2], "low": [0.0], "high": [1.0]}),
+        (("spec", "goal"), {"kind": "GoalSpec", "observation": 9, "goal": 9, "seen": True}),
+        (("spec", "reachable"), {"kind": "Region", "boxes": [[[0.0], [1.0, 2.0]]]}),
+        (("spec", "stack"), 10**9),
+        (("task", "history"), 1_000_000_000),
+        (("task", "history"), -1),
+        (("task", "resets"), 10**9),
+        (("task", "id"), "x" * 100_000),
+        (("task", "id"), 5),
+        (("task", "args"), [1]),
+        (("task", "time_limit"), "soon"),
+        (("about",), "text"),
+        (("task", "\x1b[2Jescape"), 1),
+    ],
+)
+def test_a_card_that_describes_the_impossible_is_one_sentence(saved, path, value):
+    refused(lambda: load_policy(altered(saved, *path, value=value)), "policy.json")
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    agent = build(DQNConfig(hidden=(8,)), SPEC)
+    with torch.no_grad():
+        next(agent.q.parameters()).fill_(float("nan"))
+    save_policy(tmp_path / "p", agent, Task("CartPole-v1"), {})
+    refused(lambda: load_policy(tmp_path / "p"), "not finite")
+
+
+def test_a_policy_for_another_task_than_its_card_names_is_one_sentence(saved, tmp_path):
+    altered(saved, "task", "id", value="Acrobot-v1")
+    refused(lambda: cairn.DQN.load(saved), "another Acrobot-v1")
+    found = load_policy(saved)
+    envs = judging(found.task.for_scoring(), 1)
+    refused(lambda: evaluate(as_policy(found.agent), envs, [1]), "sees (4,)", "shows (6,)")
+    envs.close()
+
+
+def test_an_agent_that_does_not_fit_into_memory_is_refused_before_it_is_made():
+    recipe = dataclasses.replace(RECIPES["cartpole-dqn"], steps=100, agent=DQNConfig(hidden=(1_000_000, 1_000_000)))
+    refused(lambda: train(recipe), "do not fit into")
+
+
+def test_a_budget_counts_what_is_made():
+    with Budget(100, 3, "too much"):
+        torch.zeros(5, 5)
+        torch.empty((5, 5))
+        torch.ones(size=(7, 7))
+        with pytest.raises(CairnError, match="too much"):
+            torch.zeros(1)
+    with Budget(100, 9, "too much"), pytest.raises(CairnError, match="too much"):
+        torch.nn.Linear(10**9, 10**9)
+
+
+# -- nothing that a file names is imported
+
+
+@pytest.fixture
+def trap(tmp_path, monkeypatch):
+    """A module beside the policy that leaves a mark when it is imported."""
+    name = f"trap_{os.getpid()}_{abs(hash(tmp_path)) % 10**6}"
+    (tmp_path / f"{name}.py").write_text(
+        "from pathlib import Path\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "import gymnasium as gym\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gym.register('Trap-v0', entry_point=CartPoleEnv, max_episode_steps=10)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_opening_a_policy_imports_nothing(saved, trap, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    altered(saved, "task", "id", value=f"{trap}:Trap-v0")
+    for call in (lambda: load_policy(saved), lambda: cairn.DQN.load(saved)):
+        refused(call, f"would run the module {trap}", "say trust=True, or import that module first")
+    load_start(saved, build(DQNConfig(hidden=(8,)), SPEC))  # these do not make the task
+    export(saved, tmp_path / "out")
+    assert not (tmp_path / "ran").exists()
+    assert cairn.DQN.load(saved, trust=True).evaluate(2).episodes == 2
+    assert (tmp_path / "ran").exists()
+    cairn.DQN.load(saved)  # the user has imported it now
+
+
+def test_a_recipe_in_a_file_imports_nothing(trap, tmp_path):
+    plain = to_plain(dataclasses.replace(RECIPES["cartpole-dqn"], env=f"{trap}:Trap-v0"))
+    (tmp_path / "r.json").write_text(json.dumps(plain))
+    refused(lambda: read_recipe(tmp_path / "r.json"), "say trust=True")
+    assert read_recipe(tmp_path / "r.json", trust=True).env == f"{trap}:Trap-v0"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("args", [{"xml_file": "/etc/passwd"}, {"a": [{"b": "~/x"}]}, {"c": "..\\x"}])
+def test_a_path_in_a_tasks_arguments_is_not_opened(saved, args):
+    altered(saved, "task", "args", value=args)
+    refused(lambda: load_policy(saved), "gives its task the path", "say trust=True.")
+    assert load_policy(saved, trust=True).task.args == args
+
+
+def cairn_command(*args, cwd):
+    path = os.pathsep.join([str(Path(cairn.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "cairn", *args]
+    return subprocess.run(command, cwd=cwd, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def test_the_command_line_imports_a_named_module_when_it_is_trusted(saved, trap, tmp_path):
+    altered(saved, "task", "id", value=f"{trap}:Trap-v0")
+    said = cairn_command("eval", "p", "--episodes", "1", cwd=tmp_path)
+    assert said.returncode == 2 and "say --trust." in said.stderr and "Traceback" not in said.stderr
+    assert not (tmp_path / "ran").exists()
+    said = cairn_command("eval", "p", "--episodes", "1", "--trust", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert (tmp_path / "ran").exists()
+
+
+def test_no_file_of_the_folder_stands_in_for_a_module(saved, tmp_path):
+    for name in ("ale_py", "mujoco", "json", "gymnasium_robotics", "numpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').write(__name__)")
+    said = cairn_command("eval", "p", "--episodes", "1", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+# -- typed values
+
+
+def test_every_recipe_survives_the_way_through_json():
+    for recipe in RECIPES.values():
+        assert from_plain(Recipe, json.loads(json.dumps(to_plain(recipe)))) == recipe
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": "10"},
+        {"steps": True},
+        {"steps": 10**30},
+        {"target": "far"},
+        {"target": float("nan")},
+        {"env": None},
+        {"env_args": []},
+        {"levels": {"low": 3}},
+        {"metric": "luck"},
+        {"metric": ["return"]},
+        {"agent": {"kind": "\x1b[31mred"}},
+        {"x" * 5000: 1},
+    ],
+)
+def test_a_field_of_another_type_is_named(tmp_path, change):
+    plain = {**to_plain(RECIPES["cartpole-ppo"]), **change}
+    (tmp_path / "r.json").write_text(json.dumps(plain))
+    refused(lambda: read_recipe(tmp_path / "r.json"), "r.json")
+
+
+def test_a_pipe_in_the_place_of_each_file(saved):
+    for name in ("policy.json", "policy.safetensors"):
+        copy = saved.with_name(f"copy-{name}")
+        shutil.copytree(saved, copy)
+        (copy / name).unlink()
+        os.mkfifo(copy / name)
+        refused(lambda folder=copy: load_policy(folder), "is a pipe")
