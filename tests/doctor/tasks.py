@@ -99,6 +99,8 @@ class Puck(gym.Env):
             time.sleep(0.02)
         over = self.steps >= (600 if self.fault == "too fine" else 60)
         terminated, truncated = (over, False) if self.fault == "limit is death" else (False, over)
+        if self.fault == "limit is both":
+            terminated = over
         if self.fault == "endless":
             truncated = False
         return self.obs(), self.reward(), terminated, truncated, {}
@@ -252,7 +254,8 @@ class Arm(gym.Env):
         reward = float(self.compute_reward(self.at, self.goal, {}))
         if self.fault == "pays otherwise":
             reward *= 2
-        near = 0.3 if self.fault == "calls it success" else self.reached
+        wider = {"calls it success": 0.3, "a little wide": 0.07, "a little narrow": 0.02}
+        near = wider.get(self.fault, self.reached)
         info = {"is_success": bool(np.linalg.norm(self.at - self.goal) <= near)}
         return self.obs(), reward, False, self.steps >= 50, {} if self.fault == "silent" else info
 
@@ -330,3 +333,59 @@ class NotesCar(gym.Env):
 
     def compute_terminated(self, achieved, desired, info):
         return np.linalg.norm(achieved - desired, axis=-1) <= 1.0
+
+
+class Field(gym.Env):
+    """A walker on a field of 12 by 12 cells, to a goal on it; a fence across it, with or without a gap, or none."""
+
+    action_space = gym.spaces.Discrete(4)
+    observation_space = gym.spaces.Dict(
+        {name: gym.spaces.Box(0, 11, (2,), np.float64) for name in ("observation", "achieved_goal", "desired_goal")}
+    )
+
+    def __init__(self, fence=True, gap=None):
+        self.fence, self.gap = fence, gap
+
+    def obs(self):
+        at = self.at.astype(float)
+        return {"observation": at, "achieved_goal": at.copy(), "desired_goal": self.goal.astype(float)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.goal, self.steps = np.array([0, 0]), self.np_random.integers((0, 0), (12, 12)), 0
+        return self.obs(), {}
+
+    def step(self, action):
+        to = np.clip(self.at + [(1, 0), (-1, 0), (0, 1), (0, -1)][action], 0, 11)
+        if not self.fence or (to[0] >= 6) == (self.at[0] >= 6) or to[1] == self.gap:
+            self.at = to
+        self.steps += 1
+        reward = float(self.compute_reward(self.at, self.goal, {}))
+        return self.obs(), reward, False, self.steps >= 80, {"is_success": reward == 0}
+
+    def compute_reward(self, achieved, desired, info):
+        return -(np.abs(np.asarray(achieved) - desired).sum(-1) > 0).astype(float)
+
+
+class Shared(Puck):
+    """Copies draw from one generator: what one draws the other misses, and nothing else passes between them."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            np.random.seed(seed)
+        return super().reset(seed=seed)
+
+    def push(self, action):
+        return super().push(action) + np.random.normal(size=2)
+
+
+class Turns(Puck):
+    """Begins at three places in turn: a reset remembers, and nothing strange is left over."""
+
+    turn = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.turn = (self.turn + 1) % 3
+        self.state[0] = self.turn
+        return self.obs(), {}

@@ -28,15 +28,16 @@ def arm(fault):
 
 # probe, code, severity, broken, repaired
 CASES = [
-    (resets.repeats, "seed-ignored", "error", puck("global generator"), Puck),
+    (resets.repeats, "seed-ignored", "warning", puck("global generator"), Puck),
     (resets.repeats, "unseeded-noise", "warning", puck("noise"), Puck),
     (resets.forgets, "reset-remembers", "error", puck("remembers"), Puck),
     (resets.variety, "resets-alike", "error", puck("reseeds when unseeded"), Puck),
     (resets.variety, "resets-alike", "error", puck("reseeds"), Puck),
-    (resets.variety, "seeds-alike", "error", puck("one seed"), Puck),
+    (resets.variety, "seeds-alike", "warning", puck("one seed"), Puck),
     (resets.variety, "copies-alike", "warning", puck("seeds itself"), Puck),
     (resets.variety, "one-goal", "warning", arm("one goal"), Arm),
     (resets.shared, "copies-share", "error", puck("shared"), Puck),
+    (resets.shared, "copies-share", "warning", tasks.Shared, Puck),
     (observations.finite, "obs-not-finite", "error", puck("nan"), Puck),
     (observations.inside, "obs-outside", "warning", puck("outside"), Puck),
     (observations.informative, "obs-constant", "error", puck("blind"), Puck),
@@ -57,13 +58,16 @@ CASES = [
     (ends.dying_pays, "dying-pays", "error", partial(Runner, -1.0, 0.0), partial(Runner, 1.0, 0.0)),
     (ends.dying_pays, "dying-pays", "warning", partial(Runner, -1.0, -1.0, False), partial(Runner, 1.0, 1.0, False)),
     (ends.limit, "limit-terminates", "warning", puck("limit is death"), Puck),
+    (ends.limit, "limit-terminates", "warning", puck("limit is both"), Puck),
     (ends.endless, "no-limit", "warning", puck("endless"), lambda: gym.wrappers.TimeLimit(Puck("endless"), 60)),
     (time.horizon, "horizon", "error", partial(Corridor, 600), partial(Corridor, 40)),
     (time.horizon, "horizon", "warning", partial(Corridor, 400), partial(Corridor, 200)),
     (time.control_rate, "control-rate", "warning", puck("too fine"), Puck),
-    (goals.rule, "goal-reward", "error", arm("pays otherwise"), Arm),
-    (goals.rule, "goal-reward", "error", arm("one at a time"), Arm),
-    (goals.success, "success-disagrees", "error", arm("calls it success"), Arm),
+    (goals.rule, "goal-reward", "warning", arm("pays otherwise"), Arm),
+    (goals.rule, "goal-reward", "warning", arm("one at a time"), Arm),
+    (goals.success, "success-disagrees", "warning", arm("calls it success"), Arm),
+    (goals.success, "success-disagrees", "warning", arm("a little wide"), Arm),
+    (goals.success, "success-disagrees", "warning", arm("a little narrow"), Arm),
     (goals.success, "success-untold", "hint", arm("silent"), Arm),
     (goals.reachable, "goals-unreachable", "warning", arm("far goals"), Arm),
     (upkeep.speed, "slow", "hint", puck("slow"), Puck),
@@ -80,6 +84,44 @@ def test_it_is_caught_and_its_twin_is_not(probe, code, severity, broken, repaire
     assert (finding.code, finding.severity) == (code, severity)
     assert finding.what.endswith(".") and finding.evidence and finding.remedy.endswith(".")
     assert found(repaired, probe, seconds=seconds) == []
+
+
+def test_what_is_told_at_the_limit_and_what_is_meant_are_both_named():
+    for fault, told in (("limit is death", "truncated=False"), ("limit is both", "truncated=True")):
+        [finding] = found(puck(fault), ends.limit)
+        assert "limit of 60 steps" in finding.what and "step 60" in finding.remedy
+        assert f"told: terminated=True, {told}" in finding.evidence.replace(" and", ",")
+        assert "meant: terminated=False, truncated=True" in finding.evidence
+
+
+def test_how_wide_success_is_and_how_wide_it_is_paid_are_both_named():
+    [wide] = found(arm("a little wide"), goals.success)
+    assert "success where" in wide.what and "reached up to 0.0" in wide.evidence
+    [narrow] = found(arm("a little narrow"), goals.success)
+    assert "no success where" in narrow.what
+
+
+def test_who_learns_from_hindsight_needs_a_reward_that_follows_from_goals():
+    for fault in ("pays otherwise", "one at a time"):
+        [finding] = found(arm(fault), goals.rule, hindsight=True)
+        assert (finding.code, finding.severity) == ("goal-reward", "error")
+
+
+def test_a_fence_before_the_goals_is_told_and_one_with_a_gap_is_not():
+    [finding] = found(tasks.Field, goals.reachable, seconds=40.0)
+    assert (finding.code, finding.severity) == ("goals-unreachable", "warning") and "between" in finding.what
+    for mended in (partial(tasks.Field, gap=11), partial(tasks.Field, fence=False)):
+        assert found(mended, goals.reachable, seconds=40.0) == []
+
+
+def test_a_reset_that_only_takes_turns_is_no_error():
+    [finding] = found(tasks.Turns, resets.forgets)
+    assert (finding.code, finding.severity) == ("reset-remembers", "warning")
+
+
+def test_a_discount_that_was_assumed_condemns_nobody():
+    [finding] = found(partial(Corridor, 600), time.horizon, assumed=True)
+    assert finding.severity == "warning" and "γ was assumed" in finding.evidence
 
 
 def test_every_probe_is_in_the_table():

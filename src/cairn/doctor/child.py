@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing as mp
 import os
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle  # type: ignore[import-untyped]
 import gymnasium as gym
 
 from cairn.core.errors import CairnError
@@ -20,6 +21,7 @@ from cairn.doctor.examine import examine, late
 from cairn.doctor.finding import Finding, ordered
 from cairn.doctor.patient import Case, Patient
 from cairn.envs.make import Task
+from cairn.vector.parcel import pack, unpack
 from cairn.vector.workers import main_hidden
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def diagnose(
 
     With the agent that is to learn it, its discount is judged as well; else γ is taken to be 0.99.
     """
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+        raise CairnError(f"diagnose takes seconds above 0, not {seconds!r}.")
     make = Task(make_env) if isinstance(make_env, str) else make_env
     if not callable(make):
         raise CairnError("diagnose takes an id, or a function that makes an environment; it makes its own copies.")
@@ -52,7 +56,7 @@ def diagnose(
 def _with(case: Case, cfg: Any) -> Case:
     """What an agent's config says that matters here. A hierarchy looks as far as its high level, c steps a time."""
     if cfg is None:
-        return case
+        return replace(case, assumed=True)
     if hasattr(cfg, "high"):
         gamma = max(0.0, 1 - (1 - float(cfg.high.gamma)) / int(cfg.every))
         return replace(case, gamma=gamma, hindsight=True, normalises=_normalises(cfg.low))
@@ -67,7 +71,7 @@ def _normalises(cfg: Any) -> bool:
 
 def _examined(make: Callable[[], gym.Env[Any, Any]], case: Case) -> list[Finding]:
     try:
-        packed = cloudpickle.dumps(make)
+        packed = pack(make)
     except Exception as error:
         told = f"it cannot be sent to another process: {type(error).__name__}: {error}"
         return [Finding("cannot-make", "error", "The task cannot be made.", told, "Make it inside the function.")]
@@ -147,8 +151,10 @@ def _child(pipe: Connection, make: bytes, case: Case, asked: Any, since: Any, sa
         since.value = time.monotonic()
         asked.value = index[what]
 
+    maker = cache(lambda: unpack(make))  # once; what it raises is the task's doing
+
     def made() -> gym.Env[Any, Any]:
-        env: gym.Env[Any, Any] = cloudpickle.loads(make)()
+        env: gym.Env[Any, Any] = maker()()
         return env
 
     pipe.send("begun")

@@ -76,7 +76,7 @@ def late(seconds: float, names: Sequence[str]) -> Finding:
         "hint",
         "There was not enough time to examine everything.",
         f"{seconds:g} s; not examined: {', '.join(names)}",
-        "Give more with --seconds.",
+        "Give it more seconds.",
     )
 
 

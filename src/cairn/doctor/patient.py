@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,7 @@ class Case:
 
     name: str = "the task"
     gamma: float = 0.99  # γ
+    assumed: bool = False  # nobody said what γ is
     hindsight: bool = False  # goals are relabelled
     normalises: bool = False  # the agent puts observations on one scale
     seconds: float = 60.0
@@ -76,8 +77,12 @@ class Patient:
     def twins(self) -> tuple[Twin, Twin]:
         """Two more: how each began by itself, and then under one seed and with the same actions."""
         actions = [draw(self.first.action_space, self.rng) for _ in range(FEW)]
-        one, other = (self._kept(self.ask("make", self.make)) for _ in range(2))
+        one, other = self.another(), self.another()
         return tuple(Twin(copy, [copy.reset() for _ in range(3)], copy.run(SEED, actions)) for copy in (one, other))  # type: ignore[return-value]
+
+    def another(self) -> Copy:
+        """A fresh copy."""
+        return self._kept(self.ask("make", self.make))
 
     def _kept(self, env: gym.Env[Any, Any]) -> Copy:
         copy = Copy(self, env)
@@ -107,7 +112,7 @@ class Patient:
         """How goals are paid, or why that cannot be known; None where there are no goals."""
         if self.spec.goal is None:
             return None
-        env = self._kept(self.ask("make", self.make)).env
+        env = self.another().env
         try:
             rule: GoalRule = self.ask("compute_reward", lambda: rule_in(env, self.case.name))
         except Raised as raised:
@@ -133,6 +138,15 @@ class Patient:
             trace = self.first.episode(BEHAVIOURS[len(traces) % len(BEHAVIOURS)], until, first=not traces)
             if trace.length or not traces:
                 traces.append(trace)
+
+    @cached_property
+    def pay(self) -> float:
+        """What a difference in reward is measured by: the range of the rewards seen, or their size if it is 0."""
+        rewards = np.concatenate([t.reward for t in self.plays])
+        rewards = rewards[np.isfinite(rewards)]
+        if not len(rewards):
+            return 1.0
+        return float(np.ptp(rewards)) or float(np.abs(rewards).max()) or 1.0
 
     @cached_property
     def spread(self) -> Array:
@@ -187,13 +201,17 @@ class Copy:
 
     def run(self, seed: int | None, actions: list[Any]) -> list[Array]:
         """The observations of a reset and of the actions after it, until the episode ends."""
-        rows = [self.reset(seed)]
+        return [moment.obs for moment in self.course(seed, actions)]
+
+    def course(self, seed: int | None, actions: Iterable[Any]) -> list[Moment]:
+        """The same with what was paid and how it ended; the reset itself pays 0."""
+        moments = [Moment(self.reset(seed))]
         for action in actions:
-            obs, _, terminated, truncated, _ = self.step(action)
-            rows.append(obs)
+            obs, reward, terminated, truncated, _ = self.step(action)
+            moments.append(Moment(obs, reward, terminated, truncated))
             if terminated or truncated:
                 break
-        return rows
+        return moments
 
     def flat(self, obs: Any) -> Array:
         return np.array(self.layout(obs), "uint8" if self.spec.obs_dtype == "uint8" else float).ravel()
@@ -239,6 +257,16 @@ class Copy:
             return np.zeros((0, 0)), np.zeros((0, 0))
         rows = np.array(seen)
         return rows[:, goal.achieved], rows[:, goal.desired]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was seen and paid after an action, and whether the episode ended with it."""
+
+    obs: Array
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,20 @@ def draw(space: spaces.Space[Any], rng: np.random.Generator, *, extreme: bool = 
     return (low + share * (high - low)).astype(space.dtype)
 
 
+def at_end(space: spaces.Space[Any], end: float) -> Any:
+    """The lowest action (0) or the highest (1)."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start + end * (space.n - 1))
+    assert isinstance(space, spaces.Box)
+    low, high = limits(space)
+    return (low + end * (high - low)).astype(space.dtype)
+
+
+def middle(space: spaces.Space[Any]) -> Any:
+    """The action halfway: of a continuous task usually the one that does nothing."""
+    return at_end(space, 0.5)
+
+
 def limits(space: spaces.Box) -> tuple[Array, Array]:
     """The bounds of an action space, ±1 where it has none."""
     low, high = space.low.astype(float), space.high.astype(float)

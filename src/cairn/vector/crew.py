@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
 from cairn.core.errors import EnvError
@@ -18,6 +17,7 @@ from cairn.vector.base import EnvMaker, EpisodeStats, spec_of_env
 from cairn.vector.checked import made
 from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.lane import Lane
+from cairn.vector.parcel import pack, unpack
 from cairn.vector.slots import Slots
 
 MAX_RESTARTS_IN_A_ROW = 3
@@ -41,7 +41,7 @@ class Crew(ABC):
         self.seed = 0
         self.spans = shares(self.num_envs, workers)
         self.failures = [0] * len(self.spans)  # of each worker, since its last good step
-        self.makers: bytes = cloudpickle.dumps(list(makers))
+        self.makers: bytes = pack(list(makers))
         probe = made(0, makers[0])
         self.spec = spec_of_env(probe)[0]
         probe.close()
@@ -171,7 +171,7 @@ def shares(num_envs: int, workers: int | None) -> list[tuple[int, int]]:
 def lane_of(makers: bytes, start: int, stop: int) -> Lane:
     """A worker's share of pickled makers."""
     try:
-        return Lane(cloudpickle.loads(makers)[start:stop], start)
+        return Lane(unpack(makers)[start:stop], start)
     except EnvError:
         raise
     except Exception as error:  # the reason must reach the parent, whatever it is

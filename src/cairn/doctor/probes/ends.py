@@ -39,10 +39,13 @@ def dying_pays(p: Patient) -> Iterator[Finding]:
     if rate >= 0 or dying - living < SURE * abs(living):
         return
     median = int(np.median([t.length for t in deaths]))
+    steady = float(np.ptp(np.concatenate(lived))) < 1e-9  # else a better policy may be paid better for living
     yield Finding(
         "dying-pays",
-        "error" if sure else "warning",
+        "error" if sure and steady else "warning",
         "Dying pays: to end the episode at once is worth more than to live on."
+        if sure and steady
+        else "As far as random play can tell, dying pays: check that a good policy is paid more for living on."
         if sure
         else "If these episodes end in failure, dying pays: to end them at once is worth more than to live on.",
         f"the best stretch of living paid {rate:.3g} a step, worth {living:.4g} at γ {gamma:g}; the step that dies"
@@ -52,23 +55,27 @@ def dying_pays(p: Patient) -> Iterator[Finding]:
 
 
 def limit(p: Patient) -> Iterator[Finding]:
-    """A time limit is a truncation: the value of the state does not end there."""
-    ended = [t for t in p.plays if t.terminated and not t.truncated and t.success is not True]
+    """A time limit is a truncation: the value of the state does not end there. Told as both, it is an end too."""
+    ended = [t for t in p.plays if t.terminated and t.success is not True]
     if len(ended) < DEATHS:
         return
     length, times = Counter(t.length for t in ended).most_common(1)[0]
     longest = max(t.length for t in p.plays)
-    told = length == p.limit
-    if length != longest or length < SHORT or times < DEATHS or (not told and times < 0.25 * len(p.plays)):
+    known = length == p.limit
+    if length != longest or length < SHORT or times < DEATHS or (not known and times < 0.25 * len(p.plays)):
         return
     if _shows_time([t for t in ended if t.length == length]):
         return
+    both = sum(t.truncated for t in ended if t.length == length)
+    told = "terminated=True and truncated=True" if 2 * both > times else "terminated=True, truncated=False"
     yield Finding(
         "limit-terminates",
         "warning",
-        "A time limit is reported as termination.",
-        f"{times} of {len(p.plays)} episodes terminated after exactly {length} steps, none went on longer",
-        "Return truncated=True there, or use max_episode_steps; learners take a termination for the end of the world.",
+        f"The time limit of {length} steps is reported as a termination, and a truncation is meant.",
+        f"told: {told}, in {times} of {len(p.plays)} episodes after exactly {length} steps, none went on longer;"
+        " meant: terminated=False, truncated=True",
+        f"Return terminated=False, truncated=True at step {length}, or use max_episode_steps={length}; if the task does"
+        " end there, show the step count in the observation.",
     )
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.goals import GoalRule
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding, plural
 from cairn.doctor.patient import Copy, Patient, Raised
-from cairn.doctor.play import limits
+from cairn.doctor.play import draw, limits, middle
+from cairn.doctor.probes.fences import Explored, explored
 from cairn.doctor.probes.time import distances
 from cairn.vector.base import success_of
 
 EXPLAINED = 0.5  # of the variance of a step: where actions explain less, nobody can be led by the hand
+SURELY = 0.95  # explained by actions: then the best speed seen is the best there is
+DIRECTIONS, SHARES = 6, (0.3, 0.8, 0.95, 1.1, 1.5, 3.0)  # goals set near by: of the distance that counts as reached
 GAIN = 0.5  # of the way that is left, a step: who goes the whole of it may overshoot for ever
 ATTEMPTS, SHARE = 12, 0.15  # goals that are made for, and the share of the time it may take
 NEAR = 0.1  # of the way: a goal within it counts as approached
@@ -27,7 +33,7 @@ def rule(p: Patient) -> Iterator[Finding]:
         return
     yield Finding(
         "goal-reward",
-        "error",
+        "error" if p.case.hindsight else "warning",
         "The reward of a goal task cannot be computed from its goals, so hindsight would teach another task.",
         str(p.rule.error),
         "compute_reward(achieved, desired, info) must take [pairs, goal], answer with [pairs] and be what step() uses.",
@@ -35,7 +41,7 @@ def rule(p: Patient) -> Iterator[Finding]:
 
 
 def success(p: Patient) -> Iterator[Finding]:
-    """A success that is told is a goal that was reached."""
+    """A success that is told is a goal that was reached, and a goal that was reached is told."""
     if p.rule is None or isinstance(p.rule, Raised):
         return
     pairs = _told(p)
@@ -48,20 +54,103 @@ def success(p: Patient) -> Iterator[Finding]:
             "Put is_success into info; --metric success judges by it.",
         )
         return
-    achieved, desired = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
-    told = np.array([pair[2] for pair in pairs])
-    best, paid = p.rule.reward(achieved, achieved), p.rule.reward(achieved, desired)
-    if len(np.unique(np.round([*best, *paid], 6))) > 2:
+    if len(np.unique(np.round(_paid(p.rule, pairs)[:2], 6))) > 2:
         return  # a reward that grows with nearness does not say where success begins
-    wrong = int((told & (paid < best)).sum())
-    if wrong:
+    pairs += _near_goals(p, p.rule)
+    best, paid, told, apart = _paid(p.rule, pairs)
+    wide, narrow = (told == 1) & (paid < best), (told == 0) & (paid >= best)
+    if wide.any():
         yield Finding(
             "success-disagrees",
-            "error",
+            "warning",
             "The task reports success where its own reward says that the goal was not reached.",
-            f"in {wrong} of {plural(len(pairs), 'step')}",
-            "Compute both from one distance and one threshold.",
+            f"in {int(wide.sum())} of {plural(len(pairs), 'step')}, up to {apart[wide].max():.3g} from the goal;"
+            f" the reward counts a goal as reached up to {_furthest(apart, paid >= best)}",
+            "Compute both from one distance and one threshold; success rates are too high as they are.",
         )
+    elif narrow.any() and 2 * narrow.sum() > (paid >= best).sum() and (told == 1).any():
+        yield Finding(
+            "success-disagrees",
+            "warning",
+            "The task reports no success where its own reward says that the goal was reached.",
+            f"in {int(narrow.sum())} of {plural(int((paid >= best).sum()), 'step')} that were paid as reached, up to"
+            f" {apart[narrow].max():.3g} from the goal; success was told up to {_furthest(apart, told == 1)}",
+            "Compute both from one distance and one threshold, unless success is meant to ask for more.",
+        )
+
+
+Pair = tuple[Array, Array, bool]  # achieved, desired, whether success was told
+
+
+def _paid(rule: GoalRule, pairs: list[Pair]) -> Array:
+    """[4, P] the reward of a goal that is reached, of these pairs, whether success was told, and the distances."""
+    achieved, desired = (np.array([pair[i] for pair in pairs], float) for i in (0, 1))
+    told, apart = [float(pair[2]) for pair in pairs], np.linalg.norm(achieved - desired, axis=1)
+    return np.array([rule.reward(achieved, achieved), rule.reward(achieved, desired), told, apart], float)
+
+
+def _furthest(apart: Array, which: Array) -> str:
+    return f"{apart[which].max():.3g}" if which.any() else "0"
+
+
+def _near_goals(p: Patient, rule: GoalRule) -> list[Pair]:
+    """Steps with a goal set near by, about as far as the reward still counts as reached. Random play seldom gets there.
+
+    The goal is set in the attribute of the task that holds it; where there is none, there are no such steps.
+    """
+    copy, goal = p.another(), p.spec.goal
+    assert goal is not None
+    pairs: list[Pair] = []
+    with contextlib.suppress(Exception):  # a task may not bear it
+        for seed in range(DIRECTIONS):
+            obs = copy.reset(seed=seed)
+            names = _holders(copy.env.unwrapped, obs[goal.desired])
+            way = p.rng.normal(size=obs[goal.achieved].shape)
+            way /= max(float(np.linalg.norm(way)), 1e-9)
+            edge = _edge(rule, obs[goal.achieved], way)
+            if edge is None or not names:
+                break
+            for share in SHARES:
+                obs = copy.reset(seed=seed)
+                near = obs[goal.achieved] + share * edge * way
+                for name in names:
+                    held = getattr(copy.env.unwrapped, name)
+                    setattr(copy.env.unwrapped, name, near.reshape(held.shape).astype(held.dtype))
+                after, _, _, _, info = copy.step(middle(copy.action_space))
+                told, shown = success_of(info), after[goal.desired]
+                if told >= 0 and np.linalg.norm(shown - near) <= 0.05 * edge:
+                    pairs.append((after[goal.achieved], near, bool(told)))
+    return pairs
+
+
+def _holders(bare: object, desired: Array) -> list[str]:
+    """Attributes of a task that hold the goal, as an array of floats."""
+    return [
+        name
+        for name, value in vars(bare).items()
+        if isinstance(value, np.ndarray)
+        and np.issubdtype(value.dtype, np.floating)
+        and value.size == desired.size
+        and np.allclose(value.ravel(), desired)
+    ]
+
+
+def _edge(rule: GoalRule, achieved: Array, way: Array) -> float | None:
+    """How far off a goal may be and still count as reached; None where there is no such edge."""
+    best = float(rule.reward(achieved[None], achieved[None])[0])
+
+    def reached(far: float) -> bool:
+        return float(rule.reward(achieved[None], (achieved + far * way)[None])[0]) >= best
+
+    low, high = 0.0, 1e-4
+    while reached(high):
+        low, high = high, 2 * high
+        if high > 1e4:
+            return None
+    for _ in range(20):
+        half = (low + high) / 2
+        low, high = (half, high) if reached(half) else (low, half)
+    return high if low > 1e-9 else None
 
 
 def reachable(p: Patient) -> Iterator[Finding]:
@@ -78,65 +167,108 @@ def reachable(p: Patient) -> Iterator[Finding]:
         return
     far = float(np.median(apart))
     if moved < NEAR * far:
-        yield Finding(
-            "goal-unmoved",
-            "hint",
-            "Random play hardly moves what the goal is about.",
-            f"goals are {far:.3g} away and the furthest it was moved is {moved:.3g}",
-            "Expect a long beginning in which nothing succeeds; begin some episodes with the object at hand.",
-        )
+        fenced = list(_fenced(explored(p)))
+        yield from fenced or [_unmoved(far, moved)]
         return
     if p.limit and speed * p.limit < far:
         yield _unreachable(
-            "error",
+            "error" if _linear(p, SURELY) is not None else "warning",
             f"goals are {far:.3g} away; the best speed seen, {speed:.3g} a step, covers {speed * p.limit:.3g} within"
             f" the limit of {p.limit} steps",
         )
         return
-    yield from _led(p)
+    led = _led(p)
+    if led is not None and not led.missed.any():
+        return
+    found = explored(p)
+    fenced = list(_fenced(found))
+    if fenced or led is None or 4 * sum(one.reached for one in found) >= 3 * max(1, len(found)):
+        yield from fenced
+        return
+    yield from led.findings()
 
 
-def _led(p: Patient) -> Iterator[Finding]:
+def _fenced(found: list[Explored]) -> Iterator[Finding]:
+    """Goals outside of all that could be reached from their start, where that was explored until nothing was new."""
+    out = [one for one in found if one.fenced]
+    if len(out) < 2 or 4 * len(out) < len(found):
+        return
+    moves = sum(one.moves for one in out)
+    yield Finding(
+        "goals-unreachable",
+        "warning",
+        "Goals lie outside of what exploration reaches: something may stand between.",
+        f"from {len(out)} of {len(found)} starts the goal was not reached and nothing new was found any more, after"
+        f" {moves:,} moves between {sum(len(one.places) for one in out):,} places; the goals stayed"
+        f" {np.mean([one.nearest for one in out]):.3g} away in the mean",
+        "Check that a way leads from each start to its goal in time, or draw goals from what was reached.",
+    )
+
+
+def _unmoved(far: float, moved: float) -> Finding:
+    return Finding(
+        "goal-unmoved",
+        "hint",
+        "Random play hardly moves what the goal is about.",
+        f"goals are {far:.3g} away and the furthest it was moved is {moved:.3g}",
+        "Expect a long beginning in which nothing succeeds; begin some episodes with the object at hand.",
+    )
+
+
+@dataclass(frozen=True)
+class Led:
+    """How near it came to each goal it was led to, [attempts]: at the start, at best, and whether it halted short."""
+
+    begun: Array
+    best: Array
+    missed: Array
+
+    def findings(self) -> Iterator[Finding]:
+        if len(self.begun) < ATTEMPTS // 2 or self.missed.mean() < 0.25:
+            return
+        yield _unreachable(
+            "warning",
+            f"led straight to {len(self.begun)} goals, it came to a halt short of {int(self.missed.sum())}: begun"
+            f" {np.mean(self.begun):.3g} away, those got no nearer than {np.mean(self.best[self.missed]):.3g} in the"
+            " mean",
+        )
+
+
+def _led(p: Patient) -> Led | None:
     """Make for goals by the linear model that random steps suggest; where that drives well, a halt means a limit."""
     space = p.first.action_space
-    model = _linear(p) if isinstance(space, spaces.Box) else None
+    model = _linear(p, EXPLAINED) if isinstance(space, spaces.Box) else None
     if model is None:
-        return
+        return None
     copy, until = p.first, time.perf_counter() + SHARE * p.case.seconds
     found: list[tuple[float, float, bool]] = []
     copy.reset(seed=1)
-    while len(found) < ATTEMPTS and time.perf_counter() < until:
+    while not found or (len(found) < ATTEMPTS and time.perf_counter() < until):
         found.append(_attempt(copy, model, until))
     begun, best, stuck = (np.array(column) for column in zip(*found, strict=True))
-    missed = stuck & (best > NEAR * begun)
-    share = float(missed.mean())
-    if len(found) < ATTEMPTS // 2 or share < 0.25:
-        return
-    yield _unreachable(
-        "warning",
-        f"led straight to {len(found)} goals, it came to a halt short of {int(missed.sum())}: begun"
-        f" {np.mean(begun):.3g} away, those got no nearer than {np.mean(best[missed]):.3g} in the mean",
-    )
+    return Led(begun, best, stuck & (best > NEAR * begun))
 
 
 def _unreachable(severity: str, evidence: str) -> Finding:
     return Finding(
         "goals-unreachable",
         "error" if severity == "error" else "warning",
-        "Goals lie where they cannot be reached.",
+        "Goals lie where they cannot be reached." if severity == "error" else "Goals may lie where nothing can reach.",
         evidence,
         "Draw goals from what has been reached, check the start of an episode, or raise the time limit.",
     )
 
 
-def _linear(p: Patient) -> Array | None:
+def _linear(p: Patient, explained: float) -> Array | None:
     """B of Δachieved ≈ action·B over uniform steps; None where that explains too little."""
     rows = [t for t in p.plays if t.length and t.behaviour == "uniform"]
+    if not rows:
+        return None
     action = np.concatenate([t.action for t in rows])
     delta = np.concatenate([np.diff(t.achieved, axis=0) for t in rows])
     model, *_ = np.linalg.lstsq(action, delta, rcond=None)
     rest, total = ((delta - action @ model) ** 2).sum(), ((delta - delta.mean(0)) ** 2).sum()
-    return model if total > 0 and 1 - rest / total > EXPLAINED else None
+    return model if total > 0 and 1 - rest / total > explained else None
 
 
 def _attempt(copy: Copy, model: Array, until: float) -> tuple[float, float, bool]:
@@ -157,14 +289,14 @@ def _attempt(copy: Copy, model: Array, until: float) -> tuple[float, float, bool
     return apart[0], min(apart), stuck
 
 
-def _told(p: Patient) -> list[tuple[Array, Array, bool]]:
+def _told(p: Patient) -> list[Pair]:
     """Steps at random whose info tells of success, with what was achieved and desired."""
     copy, goal, pairs = p.first, p.spec.goal, []
     assert goal is not None
     obs = copy.reset(seed=2)
     for _ in range(200):
         desired = obs[goal.desired]
-        obs, _, terminated, truncated, info = copy.step(copy.action_space.sample())
+        obs, _, terminated, truncated, info = copy.step(draw(copy.action_space, p.rng))
         told = success_of(info)
         if told >= 0:
             pairs.append((obs[goal.achieved], desired, bool(told)))

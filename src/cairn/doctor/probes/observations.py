@@ -17,6 +17,7 @@ from cairn.doctor.play import draw
 LARGE, HUGE = 100.0, 10_000.0  # typical sizes of an entry; networks expect about 1
 FAR = 10.0  # widths of the space: so far out, it is another unit
 MOVES = 64
+STATE, FEW = 0.3, 30  # a correlation that tells of a state, and the steps it takes to tell
 
 
 def finite(p: Patient) -> Iterator[Finding]:
@@ -63,13 +64,7 @@ def informative(p: Patient) -> Iterator[Finding]:
     rows = _rows(p)
     still = np.ptp(rows, axis=0) == 0
     if still.all():
-        yield Finding(
-            "obs-constant",
-            "error",
-            "The observation never changes.",
-            f"{len(rows):,} observations of {plural(len(p.plays), 'episode')}, all the same",
-            "Return the state as it is after the step, not one that was stored at reset.",
-        )
+        yield _constant(p, len(rows))
         return
     if p.images:
         return
@@ -92,6 +87,42 @@ def informative(p: Patient) -> Iterator[Finding]:
             ", ".join(f"{a} = {b}" for a, b in twins[:5]) + f"; {plural(len(twins), 'pair')} in all",
             "Leave one of each out, or look whether the second was meant to be something else.",
         )
+
+
+def _constant(p: Patient, count: int) -> Finding:
+    """To a bandit that is enough. Where rewards follow from a state, that state is hidden."""
+    seen = f"{count:,} observations of {plural(len(p.plays), 'episode')}, all the same"
+    state = _hidden_state(p)
+    if state < STATE:
+        return Finding(
+            "obs-constant",
+            "hint",
+            "The observation never changes: there is one state, as in a bandit.",
+            f"{seen}; rewards do not depend on the steps before (correlation {state:.2f})",
+            "If the task has a state, return it as it is after the step.",
+        )
+    return Finding(
+        "obs-constant",
+        "error",
+        "The observation never changes.",
+        f"{seen}; rewards depend on a state that is not shown (correlation {state:.2f} from step to step)",
+        "Return the state as it is after the step, not one that was stored at reset.",
+    )
+
+
+def _hidden_state(p: Patient) -> float:
+    """How far what an action does not explain of a reward goes on to the next step: its correlation, 0 to 1."""
+    traces = [t for t in p.plays if t.length > 1 and t.behaviour == "uniform" and np.isfinite(t.reward).all()]
+    if not traces:
+        return 0.0
+    action, reward = np.concatenate([t.action for t in traces]), np.concatenate([t.reward for t in traces])
+    features = np.column_stack([np.ones(len(action)), action, action**2])
+    rest = reward - features @ np.linalg.lstsq(features, reward, rcond=None)[0]
+    parts = np.split(rest, np.cumsum([t.length for t in traces])[:-1])
+    now, then = np.concatenate([x[1:] for x in parts]), np.concatenate([x[:-1] for x in parts])
+    if len(now) < FEW or min(now.std(), then.std()) < 1e-9 * max(1.0, float(np.abs(reward).max())):
+        return 0.0
+    return max(0.0, float(np.corrcoef(now, then)[0, 1]))
 
 
 def scale(p: Patient) -> Iterator[Finding]:

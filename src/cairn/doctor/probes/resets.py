@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
+from gymnasium.utils.seeding import np_random
 
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding
 from cairn.doctor.patient import SEED, STARTS, Copy, Patient
-from cairn.doctor.play import draw
+from cairn.doctor.play import at_end, draw
 
 STEPS = 20
 LATER = 60
+MANY, CHANCE = 60, 1e-3  # resets at most where starts are mostly alike; what may be a chance is not spoken of
 TOLERANCE = 0.01  # of an entry's range in play: a simulator's warm start leaves less than that behind
 
 
@@ -24,8 +28,8 @@ def repeats(p: Patient) -> Iterator[Finding]:
     if _differ(p, one[0], other[0]):
         yield Finding(
             "seed-ignored",
-            "error",
-            "Two copies that are reset with the same seed begin differently.",
+            "warning",
+            "Two copies that are reset with the same seed begin differently, so no result can be repeated.",
             _difference(p, one[0], other[0], f"seed {SEED}, two copies"),
             "Call super().reset(seed=seed) and draw everything from self.np_random, nothing from random or np.random.",
         )
@@ -51,7 +55,7 @@ def forgets(p: Patient) -> Iterator[Finding]:
         if _differ(p, fresh, after):
             yield Finding(
                 "reset-remembers",
-                "error",
+                "error" if _strange(p, after) else "warning",
                 "A reset depends on what came before it: an episode begins where the last one left something.",
                 _difference(p, fresh, after, f"seed {SEED}, fresh and after an episode of {trace.length} steps"),
                 "Restore the whole state in reset(): positions, velocities, actuators, controllers, counters.",
@@ -59,15 +63,30 @@ def forgets(p: Patient) -> Iterator[Finding]:
             return
 
 
+def _strange(p: Patient, after: Array) -> bool:
+    """Whether a start lies outside of where a fresh copy begins: then it is no start but something left over."""
+    fresh = p.another()
+    rows = np.array([p.first.thin(fresh.reset(seed=seed)) for seed in range(2 * STARTS)], float)
+    unit = TOLERANCE * np.where(p.spread > 1e-9, p.spread, 1.0)
+    row = p.first.thin(after)
+    margin = 0.5 * np.ptp(rows, axis=0) + unit
+    return bool(((row < rows.min(0) - margin) | (row > rows.max(0) + margin)).any())
+
+
 def variety(p: Patient) -> Iterator[Finding]:
     """Episodes and parallel copies must differ from one another where anything is drawn at all."""
     one, seeded = p.first, p.starts
     one.reset(seed=1)
     following = [one.reset() for _ in range(STARTS)]
-    copies = [np.concatenate(twin.begun) for twin in p.twins]
-    by_seed, by_turn, by_copy = _distinct(seeded), _distinct(following), _distinct(copies)
-    counts = f"{by_seed} different starts under {STARTS} seeds, {by_turn} in {STARTS} resets without one"
-    if by_seed > 1 and by_turn == 1:
+    if (_distinct(seeded) == 1) != (_distinct(following) == 1):  # by chance, if few starts are different ones
+        until = _soon(p)
+        more = [one.reset(seed=seed) for seed in range(STARTS + 1, MANY) if time.perf_counter() < until]
+        seeded = [*seeded, *more]
+        one.reset(seed=1)
+        following += [one.reset() for _ in more]
+    by_seed, by_turn = _distinct(seeded), _distinct(following)
+    counts = f"{by_seed} different starts under {len(seeded)} seeds, {by_turn} in {len(following)} resets without one"
+    if by_seed > 1 and by_turn == 1 and _luck(seeded) ** len(following) < CHANCE:
         yield Finding(
             "resets-alike",
             "error",
@@ -75,10 +94,10 @@ def variety(p: Patient) -> Iterator[Finding]:
             counts,
             "Do not seed in reset() unless a seed was given: seed=None must go on drawing from the same generator.",
         )
-    elif by_seed == 1 and by_turn > 1 and _distinct(_later(p)) == 1:
+    elif by_seed == 1 and by_turn > 1 and _luck(following) ** len(seeded) < CHANCE and _distinct(_later(p)) == 1:
         yield Finding(
             "seeds-alike",
-            "error",
+            "warning",
             "Every seed begins the same episode, so parallel copies all see the same.",
             counts,
             "Pass the seed on: super().reset(seed=seed), and draw from self.np_random.",
@@ -91,12 +110,12 @@ def variety(p: Patient) -> Iterator[Finding]:
             f"{counts}; after each, the generator is in the same state",
             "Seed only when reset() is given a seed.",
         )
-    elif by_seed > 1 and by_copy == 1:
+    elif by_seed > 1 and (resets := _copies_alike(p, seeded)):
         yield Finding(
             "copies-alike",
             "warning",
             "Copies that are made alike begin alike unless each is given a seed.",
-            f"2 fresh copies reset without a seed began alike 3 times; {counts}",
+            f"2 fresh copies reset without a seed began alike {resets} times; {counts}",
             "Do not seed in __init__; Cairn seeds its copies, other libraries may not.",
         )
     elif p.spec.goal is not None and _distinct([s[p.spec.goal.desired] for s in seeded + following]) == 1:
@@ -105,9 +124,32 @@ def variety(p: Patient) -> Iterator[Finding]:
             "one-goal",
             "warning" if whole else "hint",
             "There is one goal, whatever the seed" + (", and every episode begins the same way." if whole else "."),
-            f"1 goal in {2 * STARTS} resets; {counts}",
+            f"1 goal in {len(seeded) + len(following)} resets; {counts}",
             "If goals are meant to vary, draw them in reset(); a policy trained on one knows no other.",
         )
+
+
+def _luck(starts: list[Array]) -> float:
+    """How likely it is that the next start is the commonest of these, judged with some caution."""
+    counts = Counter(start.tobytes() for start in starts)
+    return (max(counts.values()) + 1) / (len(starts) + 1)
+
+
+def _copies_alike(p: Patient, seeded: list[Array]) -> int:
+    """How often two copies began alike without a seed, where that is no chance; else 0."""
+    if _distinct([np.concatenate(twin.begun) for twin in p.twins]) > 1:
+        return 0
+    resets = 3
+    luck = sum((n / len(seeded)) ** 2 for n in Counter(start.tobytes() for start in seeded).values())
+    if luck**resets > CHANCE:
+        one, other = p.another(), p.another()
+        for resets in range(1, MANY):
+            if _distinct([one.reset(), other.reset()]) > 1:
+                return 0
+            if luck**resets < CHANCE:
+                return resets
+        return 0
+    return resets
 
 
 def shared(p: Patient) -> Iterator[Finding]:
@@ -117,24 +159,44 @@ def shared(p: Patient) -> Iterator[Finding]:
     alone = one.run(3, actions)
     if _unlike(p, alone, one.run(3, actions)):
         return  # it is not repeatable by itself, which others say
-    one.reset(seed=3)
-    other.reset(seed=4)
-    beside = [alone[0]]
-    open_ = True
-    for action in actions[: len(alone) - 1]:
-        if open_:
-            _, _, terminated, truncated, _ = other.step(draw(other.action_space, p.rng, extreme=True))
-            open_ = not (terminated or truncated)
-        beside.append(one.step(action)[0])
-    if _unlike(p, alone, beside):
-        at = next(i for i, (a, b) in enumerate(zip(alone, beside, strict=True)) if _differ(p, a, b))
+    lows, highs = (_beside(one, other, actions[: len(alone) - 1], end) for end in (0.0, 1.0))
+    if not _unlike(p, alone, lows) and not _unlike(p, alone, highs):
+        return
+    at = next(i for i, rows in enumerate(zip(alone, lows, highs, strict=True)) if _any_differ(p, *rows))
+    moved = f"seed 3, the same actions: another outcome at step {at} when a second copy is stepped in between"
+    if _unlike(p, lows, highs):
         yield Finding(
             "copies-share",
             "error",
             "Two copies in one process disturb each other.",
-            f"seed 3, the same actions: another outcome at step {at} when a second copy is stepped in between",
+            f"{moved}, and another with other actions of that copy",
             "Keep state in self, not in the class or module, and give each copy a simulator of its own.",
         )
+    else:
+        yield Finding(
+            "copies-share",
+            "warning",
+            "Two copies in one process draw from one random generator, so no result can be repeated.",
+            f"{moved}, whatever that copy does",
+            "Draw from self.np_random, nothing from random or np.random.",
+        )
+
+
+def _beside(one: Copy, other: Copy, actions: list[object], end: float) -> list[Array]:
+    """What one sees when the other is stepped before each of its own steps, with its lowest or highest action."""
+    rows = [one.reset(seed=3)]
+    other.reset(seed=4)
+    open_ = True
+    for action in actions:
+        if open_:
+            _, _, terminated, truncated, _ = other.step(at_end(other.action_space, end))
+            open_ = not (terminated or truncated)
+        rows.append(one.step(action)[0])
+    return rows
+
+
+def _any_differ(p: Patient, a: Array, b: Array, c: Array) -> bool:
+    return _differ(p, a, b) or _differ(p, a, c)
 
 
 def _actions(p: Patient, count: int) -> list[object]:
@@ -186,10 +248,24 @@ def _later(p: Patient) -> list[Array]:
 
 
 def _reseeds(p: Patient, copy: Copy) -> bool:
-    """Whether a reset winds the generator back, where one number was taken from it in between."""
+    """Whether a reset winds the generator back, where one number was taken from it in between, and it is drawn from."""
+    bare: Any = copy.env.unwrapped
     copy.reset()
-    generator = copy.env.unwrapped.np_random
+    generator = getattr(bare, "np_random", None)
+    if not isinstance(generator, np.random.Generator):
+        return False
     before = str(generator.bit_generator.state)
     generator.random()
     copy.reset()
-    return str(copy.env.unwrapped.np_random.bit_generator.state) == before
+    return str(bare.np_random.bit_generator.state) == before and _draws(p, copy)
+
+
+def _draws(p: Patient, copy: Copy) -> bool:
+    """Whether the generator is used at all, by a reset or the steps after it."""
+    copy.run(None, _actions(p, STEPS))
+    bare: Any = copy.env.unwrapped
+    try:
+        fresh, _ = np_random(int(bare.np_random_seed))
+    except Exception:  # nobody knows its seed
+        return True
+    return bool(str(bare.np_random.bit_generator.state) != str(fresh.bit_generator.state))

@@ -19,7 +19,7 @@ def horizon(p: Patient) -> Iterator[Finding]:
     """A reward n decisions ahead counts γⁿ: it must not have faded before it gets there."""
     found = _to_goal(p) if p.spec.goal is not None else _to_reward(p)
     gamma = p.case.gamma
-    if found is None or gamma == 1:
+    if found is None or gamma == 1 or found[0] <= 1:  # what this very step pays is not discounted
         return
     needed, how = found
     left = gamma**needed
@@ -27,9 +27,10 @@ def horizon(p: Patient) -> Iterator[Finding]:
         return
     yield Finding(
         "horizon",
-        "error" if left < GONE else "warning",
+        "error" if left < GONE and not p.case.assumed else "warning",
         f"The reward is {needed:,.0f} decisions away and γ = {gamma:g} looks {1 / (1 - gamma):.0f} ahead.",
-        f"{how}; {gamma:g}^{needed:.0f} = {left:.1g}" + (f"; the time limit is {p.limit:,}" if p.limit else ""),
+        f"{how}; {'γ was assumed; ' if p.case.assumed else ''}{gamma:g}^{needed:.0f} = {left:.1g}"
+        + (f"; the time limit is {p.limit:,}" if p.limit else ""),
         f"Decide less often (repeat each action {_repeat(needed, gamma)} times), raise γ to {1 - 2 / needed:.4f} or"
         " more, reward progress, or set subgoals.",
     )
@@ -53,7 +54,9 @@ def control_rate(p: Patient) -> Iterator[Finding]:
 
 
 def pace(p: Patient) -> float | None:
-    """How much of its range the median entry moves in a step, at the best speed it was seen to keep for a while."""
+    """How much of its range the median entry moves in a step, at the best speed it was seen to keep for a while.
+
+    Entries that stand still within an episode (a context, a goal) do not count."""
     rows = [t.obs for t in p.plays if t.length > STRIDE]
     moving = p.spread > 1e-9
     if p.spec.goal is not None:
@@ -61,6 +64,9 @@ def pace(p: Patient) -> float | None:
     if not rows or not moving.any():
         return None
     best = np.max([np.abs(obs[STRIDE:] - obs[:-STRIDE]).max(0) / STRIDE for obs in rows], axis=0)
+    moving = moving & (best[: len(moving)] > 0)
+    if not moving.any():
+        return None
     return float(np.median(best[: len(moving)][moving] / p.spread[: len(moving)][moving]))
 
 

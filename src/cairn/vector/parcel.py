@@ -1,0 +1,49 @@
+"""Functions that make environments, packed for another process with the registrations they may need.
+
+`gym.make("Mine-v0")` works where the caller's script registered that id. A fresh process never ran that script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+
+def pack(what: Any) -> bytes:
+    """Pickle `what` with every registration that is not Gymnasium's own. What cannot be sent raises."""
+    body: bytes = cloudpickle.dumps(what)
+    return pickle.dumps((_registrations(), body))
+
+
+def unpack(packed: bytes) -> Any:
+    """What was packed, with the caller's registrations made here too."""
+    entries, body = pickle.loads(packed)
+    for entry in entries:
+        with contextlib.suppress(Exception):  # one that cannot be read here is missed only by who asks for it
+            spec = cloudpickle.loads(entry)
+            gym.registry[spec.id] = spec
+    return cloudpickle.loads(body)
+
+
+def _registrations() -> list[bytes]:
+    found = []
+    for spec in list(gym.registry.values()):
+        if isinstance(spec.entry_point, str) and spec.entry_point.startswith("gymnasium."):
+            continue
+        with contextlib.suppress(Exception):  # an entry that cannot be sent
+            found.append(cloudpickle.dumps(_by_value(spec)))
+    return found
+
+
+def _by_value(spec: EnvSpec) -> EnvSpec:
+    """An entry point in the script that was started is sent as the class itself: nobody else can import it."""
+    if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
+        creator: Any = load_env_creator(spec.entry_point)
+        return replace(spec, entry_point=creator)
+    return spec
