@@ -294,7 +294,8 @@ class Model:
         fit("the last seed", seed + episodes - 1, EpisodeSeed)
         envs = judging(self.task.for_scoring(), episodes)
         try:
-            score = evaluate(as_policy(self.agent, device=self.device), envs, range(seed, seed + episodes))
+            policy, longest = as_policy(self.agent, device=self.device), self.task.for_scoring().longest
+            score = evaluate(policy, envs, range(seed, seed + episodes), longest=longest)
             assert score is not None  # nobody stops it
             return score
         finally:

@@ -287,7 +287,8 @@ def _scored(options: EvalArgs) -> tuple[Saved, Score]:
     envs = judging(saved.task.for_scoring(), options.episodes)
     try:
         policy = as_policy(saved.agent, explore=options.stochastic, device=options.device)
-        score = evaluate(policy, envs, range(options.seed, options.seed + options.episodes))
+        seeds, longest = range(options.seed, options.seed + options.episodes), saved.task.for_scoring().longest
+        score = evaluate(policy, envs, seeds, longest=longest)
     finally:
         envs.close()
     assert score is not None  # nobody stops it

@@ -147,7 +147,11 @@ class HIRO:
         memory = self.memory(len(obs)) if memory is None else memory
         due = memory.clock == 0
         if due.any():
-            memory.asked[due] = asked = self.choose(obs[due], explore=explore, roam=roam)
+            if explore or roam or self.cfg.subgoals == "random":
+                asked = self.choose(obs[due], explore=explore, roam=roam)
+            else:  # among all rows, so that what is chosen for one does not depend on whose turn it is too
+                asked = self.choose(obs, explore=False)[due]
+            memory.asked[due] = asked
             memory.target[due] = self.within_reach(asked)
         memory.clock = (memory.clock + 1) % self.cfg.every
         return self.low.act(self.low_view(obs, memory.target), explore=explore)

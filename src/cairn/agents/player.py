@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Generator, Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cairn.agents.base import Agent, Remembering
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Discrete, Spec
+from cairn.nets.cnn import sees_images
+
+ROWS, IMAGES = 20, 8  # observations, images that are asked about together when an agent is scored
 
 
 def _choices(spec: Spec) -> int:
@@ -48,6 +54,10 @@ class Player:
                 f" {_taken(task)}: it was saved with another task, or with other arguments."
             )
 
+    def alone(self, count: int) -> Solo:
+        """The same agent, for scores in `count` environments."""
+        return Solo(self.agent, count, explore=self.explore, device=self.device)
+
     def subgoal(self) -> Array | None:
         """The points [N, d] that a hierarchy makes for, since it last acted."""
         target = getattr(self.memory, "target", None)
@@ -57,3 +67,96 @@ class Player:
         """[N] bool: what these environments show next begins an episode."""
         if self.memory is not None:
             self.memory.forget(ended)
+
+
+class Solo:
+    """A player for scores: on a CPU a row's action depends on that row and its episode, to the last bit.
+
+    A product of matrices is rounded differently for batches of another size. So rows are asked about in blocks of one
+    size, filled up with zeros. Where a row's place in a block changes its result too (products with one column do),
+    and where the agent draws at random, each row is asked about by itself, and each episode draws from its own seed.
+    """
+
+    def __init__(self, agent: Agent, count: int, *, explore: bool = False, device: str = "cpu") -> None:
+        self.agent, self.explore, self.device = agent, explore, device
+        self.generators = [part for part in agent.training_parts.values() if isinstance(part, Generator)]
+        self.drawn: list[list[Tensor]] = [[] for _ in range(count)]  # the state of each generator in each episode
+        self.block = count if device != "cpu" else 1 if explore else _together(agent)
+        blocks = -(-count // self.block)
+        remembers = isinstance(agent, Remembering)
+        self.memories = [agent.memory(self.block) for _ in range(blocks)] if remembers else []  # type: ignore[attr-defined]
+
+    def begin(self, row: int, seed: int) -> None:
+        """This row's next observation is the first of an episode from that seed."""
+        if self.memories:
+            which = np.zeros(self.block, bool)
+            which[row % self.block] = True
+            self.memories[row // self.block].forget(which)
+        if self.explore and self.block == 1:
+            self.drawn[row] = [Generator().manual_seed(seed + i).get_state() for i in range(len(self.generators))]
+
+    def __call__(self, obs: Array, asked: Array) -> Array:
+        """Actions for the rows [N] bool that are `asked`; zeros for the others."""
+        spec = self.agent.spec
+        out = np.zeros((len(obs), *spec.action_shape), spec.action_dtype)
+        if self.memories:  # each row keeps its place
+            for start in range(0, len(obs), self.block):
+                rows = np.arange(start, min(start + self.block, len(obs)))
+                if asked[rows].any():
+                    out[rows] = self._acted(obs[rows], rows)
+        else:
+            wanted = np.flatnonzero(asked)
+            for start in range(0, len(wanted), self.block):
+                rows = wanted[start : start + self.block]
+                out[rows] = self._acted(obs[rows], rows)
+        return out
+
+    def _acted(self, obs: Array, rows: Array) -> Array:
+        """One block."""
+        full = np.zeros((self.block, *obs.shape[1:]), obs.dtype)
+        full[: len(obs)] = obs
+        memory = {"memory": self.memories[rows[0] // self.block]} if self.memories else {}
+        states = self.drawn[rows[0]] if self.explore and self.block == 1 else []
+        before = [generator.get_state() for generator in self.generators] if states else []
+        for generator, state in zip(self.generators, states, strict=False):
+            generator.set_state(state)
+        action = self.agent.act(torch.from_numpy(full).to(self.device), explore=self.explore, **memory)
+        if states:
+            self.drawn[rows[0]] = [generator.get_state() for generator in self.generators]
+            for generator, state in zip(self.generators, before, strict=True):
+                generator.set_state(state)
+        return action[: len(obs)].cpu().numpy()
+
+
+def _together(agent: Agent) -> int:
+    """How many rows can be asked about at once: a block, where equal rows have equal results at every place of it."""
+    spec, block = agent.spec, IMAGES if sees_images(agent.spec) else ROWS
+    draw = np.random.default_rng(0)
+    watch = _Alike(block)
+    for _ in range(2):
+        row = draw.integers(0, 256, spec.obs_shape) if spec.obs_dtype == "uint8" else draw.normal(size=spec.obs_shape)
+        same = torch.from_numpy(np.repeat(row[None].astype(spec.obs_dtype), block, 0))
+        memory = {"memory": agent.memory(block)} if isinstance(agent, Remembering) else {}
+        with watch:
+            agent.act(same, explore=False, **memory)
+    return block if watch.alike else 1
+
+
+class _Alike(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches every operation on equal rows: `alike` is False once their results differ. An axis that is by chance as
+    long as the block makes it doubt for nothing."""
+
+    def __init__(self, block: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.block, self.alike = block, True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if self.alike and isinstance(tensor, Tensor):
+                self.alike = all(
+                    torch.equal(tensor, tensor.narrow(axis, 0, 1).expand_as(tensor))
+                    for axis, length in enumerate(tensor.shape)
+                    if length == self.block
+                )
+        return out

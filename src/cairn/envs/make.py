@@ -52,6 +52,7 @@ _EXTRAS = {
 
 
 MOST = 2**31 - 1  # frames that ALE can count
+LONGEST = 10_000  # steps of a scored episode, where the task has no time limit
 
 
 def _import_quietly(package: str) -> None:
@@ -136,6 +137,15 @@ class Task:
     def for_scoring(self) -> Task:
         """The task to be judged on: where a limit was lifted, the task's own, or an episode might never end."""
         return replace(self, time_limit=self.time_limit or None, scoring=True)
+
+    @property
+    def longest(self) -> int:
+        """Steps after which an episode is cut where it is scored: its time limit, or LONGEST where it has none."""
+        game = self.game
+        if game is not None:
+            return game.limit // game.skip
+        entry = gym.registry.get(self.id.rpartition(":")[2])
+        return self.time_limit or (entry.max_episode_steps if entry is not None else None) or LONGEST
 
     @property
     def plain(self) -> Task:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from cairn.agents.base import Agent
 from cairn.agents.player import Player
+from cairn.core.device import one_thread
 from cairn.core.errors import EnvError
-from cairn.core.types import Array, Episode
-from cairn.vector.base import Vector
+from cairn.core.types import Array, Episode, Step
+from cairn.envs.make import LONGEST
+from cairn.nets.cnn import sees_images
+from cairn.vector.base import Separate, Vector
 
 Policy = Callable[[Array], Array]
 
@@ -53,28 +59,115 @@ def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Pl
     return Player(agent, explore=explore, device=device)
 
 
-def evaluate(policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool) -> Score | None:
-    """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so."""
+def evaluate(
+    policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool, *, longest: int = LONGEST
+) -> Score | None:
+    """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so.
+
+    On a CPU an agent's score of a seed does not depend on what else is played with it. An episode is cut after
+    `longest` steps, which is said once.
+    """
     if isinstance(policy, Player):
         policy.must_suit(envs.spec)
-    episodes: list[Episode] = []
-    before = envs.restarts
-    forget = getattr(policy, "forget", lambda ended: None)
-    for start in range(0, len(seeds), envs.num_envs):
-        chunk = list(seeds[start : start + envs.num_envs])
-        spare = envs.num_envs - len(chunk)
-        obs = envs.reset(chunk + chunk[:1] * spare)
-        forget(np.ones(envs.num_envs, bool))
-        first: dict[int, Episode] = {i: Episode(i, 0.0, 0, None) for i in range(len(chunk), envs.num_envs)}
-        while len(first) < envs.num_envs:
+    table = Table(policy, envs, seeds, longest)
+    images = isinstance(policy, Player) and sees_images(policy.agent.spec)
+    with one_thread(unless=images):
+        play = _apart if isinstance(envs, Separate) else _in_turns
+        return Score.of([table.found[n] for n in range(len(seeds))]) if play(table, stop) else None
+
+
+class Table:
+    """Which environment plays which seed, and what came of each."""
+
+    def __init__(self, policy: Policy, envs: Any, seeds: Sequence[int], longest: int) -> None:
+        self.envs, self.seeds, self.longest = envs, [int(seed) for seed in seeds], longest
+        self.solo = policy.alone(envs.num_envs) if isinstance(policy, Player) else None
+        self.policy = policy
+        self.forget = getattr(policy, "forget", lambda ended: None)
+        self.found: dict[int, Episode] = {}
+        self.number = np.zeros(envs.num_envs, np.int64)  # which of the seeds each environment plays
+        self.playing = np.zeros(envs.num_envs, bool)
+        self.total, self.length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, np.int64)
+        self.restarts = envs.restarts
+
+    def begin(self, env: int, number: int) -> int:
+        """This environment is about to play that seed, which is returned."""
+        self.number[env], self.playing[env] = number, True
+        self.total[env] = self.length[env] = 0
+        if self.solo is not None:
+            self.solo.begin(env, self.seeds[number])
+        else:
+            self.forget(np.arange(len(self.number)) == env)
+        return self.seeds[number]
+
+    def step(self, obs: Array) -> Step:
+        if self.envs.restarts - self.restarts > len(self.seeds) + 10:
+            raise EnvError(0, "keeps failing during evaluation")
+        step: Step = self.envs.step(self.policy(obs) if self.solo is None else self.solo(obs, self.playing))
+        if self.solo is None:
+            self.forget(step.terminated | step.truncated | ~step.valid)
+        return step
+
+    def done(self, step: Step) -> list[int]:
+        """The environments whose episode is over with this step, or is cut."""
+        counted = self.playing & step.valid
+        self.length += counted
+        self.total += np.where(counted, step.reward, 0)
+        over = {episode.env: episode for episode in step.episodes if self.playing[episode.env]}
+        for env in np.flatnonzero(counted & (self.length >= self.longest)).tolist():
+            if env not in over:
+                over[env] = Episode(env, float(self.total[env]), int(self.length[env]), None)
+                _say_cut(self.longest)
+        for env, episode in over.items():
+            self.found[int(self.number[env])], self.playing[env] = episode, False
+        return sorted(over)
+
+
+def _apart(table: Table, stop: Callable[[], bool]) -> bool:
+    """Each environment begins its next seed when it is free, and rests when there is none."""
+    envs, first = table.envs, min(len(table.seeds), table.envs.num_envs)
+    obs = envs.reset([*table.seeds[:first], *table.seeds[:1] * (envs.num_envs - first)])
+    for env in range(first):
+        table.begin(env, env)
+    envs.rest(~table.playing)
+    waiting = iter(range(first, len(table.seeds)))
+    while table.playing.any():
+        if stop():
+            return False
+        step = table.step(obs)
+        obs = step.obs
+        for env in np.flatnonzero(table.playing & ~step.valid).tolist():  # its worker was lost: the same seed again
+            obs[env] = envs.begin(env, table.begin(env, table.number[env]))
+        done = table.done(step)
+        for env, number in zip(done, waiting, strict=False):
+            obs[env] = envs.begin(env, table.begin(env, number))
+        if done and not table.playing[done].all():
+            envs.rest(~table.playing)
+    return True
+
+
+def _in_turns(table: Table, stop: Callable[[], bool]) -> bool:
+    """Environments that cannot be begun one by one: all play on until the last is through."""
+    envs = table.envs
+    for start in range(0, len(table.seeds), envs.num_envs):
+        count = min(len(table.seeds) - start, envs.num_envs)
+        chunk = table.seeds[start : start + count]
+        obs = envs.reset(chunk + chunk[:1] * (envs.num_envs - count))
+        for env in range(count):
+            table.begin(env, start + env)
+        while table.playing.any():
             if stop():
-                return None
-            if envs.restarts - before > len(seeds) + 10:
-                raise EnvError(0, "keeps failing during evaluation")
-            step = envs.step(policy(obs))
+                return False
+            step = table.step(obs)
+            table.done(step)
             obs = step.obs
-            forget(step.terminated | step.truncated | ~step.valid)
-            for episode in step.episodes:
-                first.setdefault(episode.env, episode)
-        episodes += [first[i] for i in range(len(chunk))]
-    return Score.of(episodes)
+    return True
+
+
+@cache
+def _say_cut(longest: int) -> None:
+    print(
+        f"cairn: an evaluation episode was cut after {longest:,} steps: the task has no time limit of its own;"
+        " --time-limit N (from Python time_limit=N) sets one.",
+        file=sys.stderr,
+    )

@@ -231,9 +231,11 @@ class Scorer:
         self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
 
     def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
+        task = self.recipe.judged_task.for_scoring()
         if self.envs is None:
-            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), self.recipe.judged_task.for_scoring())
-        return evaluate(as_policy(agent, device=self.recipe.device), self.envs, self.seeds, stop)
+            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), task)
+        policy = as_policy(agent, device=self.recipe.device)
+        return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest)
 
     def close(self) -> None:
         if self.envs is not None:
