@@ -118,6 +118,37 @@ def test_it_speaks_once_and_its_twin_is_silent(code, broken, repaired):
     assert code not in run(**repaired)
 
 
+def test_a_resumed_run_is_not_judged_by_its_first_episodes():
+    """Ten episodes after a resume at half of the run say nothing of what was paid before."""
+    watch, found = Watch(PPO, ARM), []
+    for i in range(20):
+        watch.episode(Episode(0, -100.0, 100, None), False)
+        found.append([f.code for f in watch.check(Moment(50_000 + 1000 * i, 0.5 + 0.02 * i, 0, {}))])
+    assert [codes for codes in found[:10] if codes] == [] and ["no-reward"] in found[10:]
+
+
+def test_what_was_paid_before_the_last_episodes_is_not_forgotten():
+    watch = Watch(PPO, ARM)
+    watch.episode(Episode(0, -50.0, 100, None), False)
+    for i in range(300):
+        watch.episode(Episode(0, -100.0, 100, None), False)
+        assert watch.check(Moment(1000 * i, i / 300, 0, {})) == []
+
+
+def test_units_that_rest_early_or_in_a_run_that_learns_are_not_dead():
+    dead = {"train/dead_units": 0.9}
+    assert "units-dead" not in said(PPO, ARM, dead, until=0.15)  # frames of a game that has just begun
+    assert "units-dead" not in said(PPO, ARM, lambda i: {**dead, "rollout/ep_rew_mean": float(i)})
+    assert "units-dead" in said(PPO, ARM, lambda i: {**dead, "rollout/ep_rew_mean": float(i % 2)})
+
+
+def test_an_entropy_that_ran_away_stops_no_run():
+    for entropy in (-1e6, 1e6, float("inf"), float("-inf"), float("nan")):
+        watch = Watch(PPO, ARM)
+        for i in range(6):
+            watch.check(Moment(1000 * i, i / 100, 0, {"train/entropy": entropy}))
+
+
 def test_every_watcher_is_in_the_table():
     assert {case[0] for case in CASES} == set(WATCHERS)
 

@@ -42,6 +42,8 @@ class Watch:
         self.deaths: Counter[int] = Counter()  # lengths of episodes that terminated
         self.longest = self.ended = 0
         self.returns: list[tuple[float, float]] = []  # progress, mean return
+        self.rates = (math.inf, -math.inf)  # the lowest and highest reward a step of any episode
+        self.begun: float | None = None  # progress at the first log that was seen: not 0 where the run was resumed
 
     @property
     def gamma(self) -> float:
@@ -57,9 +59,24 @@ class Watch:
             return True
         return statistics.mean(values[-third:]) - statistics.mean(values[:third]) > statistics.pstdev(values)
 
+    @property
+    def improved(self) -> bool:
+        """Whether the newest fifth of the mean returns lies above the oldest by more than they spread."""
+        values = [value for _, value in self.returns]
+        share = max(2, len(values) // 5)
+        if len(values) < 2 * share:
+            return False
+        return statistics.mean(values[-share:]) - statistics.mean(values[:share]) > statistics.pstdev(values)
+
+    def watched(self, now: Moment) -> float:
+        """The share of the run that was watched, which a resumed run's watcher begins anew."""
+        return now.progress if self.begun is None or self.begun < EARLY / 2 else now.progress - self.begun
+
     def episode(self, episode: Episode, terminated: bool) -> None:
         """One that ended, and whether the task said that it was an end."""
         self.episodes.append(episode)
+        rate = episode.total / max(episode.length, 1)
+        self.rates = min(self.rates[0], rate), max(self.rates[1], rate)
         self.ended += 1
         self.longest = max(self.longest, episode.length)
         if terminated:
@@ -67,6 +84,8 @@ class Watch:
 
     def check(self, now: Moment) -> list[Finding]:
         """What there is to say now that has not been said."""
+        if self.begun is None:
+            self.begun = now.progress
         for name, value in now.values.items():
             self.past[name].append(value)
         if "rollout/ep_rew_mean" in now.values:
@@ -117,13 +136,19 @@ def q_beyond(w: Watch, now: Moment) -> Told:
     return None
 
 
+def _sigma(entropy: float, dim: int) -> float:
+    """The deviation of normal actions with this entropy; of one that ran away, the least or largest worth telling."""
+    exponent = entropy / max(dim, 1) - HALF_LOG_2PIE
+    return math.exp(min(max(exponent, -100.0), 100.0)) if math.isfinite(exponent) else exponent
+
+
 def entropy_collapsed(w: Watch, now: Moment) -> Told:
     entropy = now.values.get("train/entropy")
     if entropy is None or now.progress > 0.5 or now.solved or "train/ent_coef" in now.values:
         return None  # who steers the entropy itself may hold it where it likes
     action = w.spec.action
     if isinstance(action, Box):
-        sigma = math.exp(entropy / action.dim - HALF_LOG_2PIE)
+        sigma = _sigma(entropy, action.dim)
         low, measure = sigma < COLLAPSED, f"σ = {sigma:.2g}"
     else:
         share = entropy / math.log(max(action.n, 2))
@@ -142,7 +167,7 @@ def std_stuck(w: Watch, now: Moment) -> Told:
         return None
     if max(past) - min(past) > 1e-6 * max(abs(x) for x in past):
         return None
-    sigma = math.exp(past[-1] / w.spec.action.dim - HALF_LOG_2PIE)
+    sigma = _sigma(past[-1], w.spec.action.dim)
     evidence = f"train/entropy was {past[-1]:.6g} at {len(past)} logs in a row: σ = {sigma:.3g}"
     remedy = "Look for a clamp of log-std that it sits on, or a rate of 0."
     return "error", "The policy's standard deviation does not move.", evidence, remedy
@@ -155,7 +180,7 @@ def actions_saturated(w: Watch, now: Moment) -> Told:
         return None
     if "train/ent_coef" in now.values or not math.isfinite(entropy):
         return None  # squashed, not clipped
-    sigma = math.exp(entropy / w.spec.action.dim - HALF_LOG_2PIE)
+    sigma = _sigma(entropy, w.spec.action.dim)
     beyond = 1 - math.erf(1 / (sigma * math.sqrt(2)))
     if beyond < SATURATED:
         return None
@@ -188,6 +213,9 @@ def critic_blind(w: Watch, now: Moment) -> Told:
 
 
 def units_dead(w: Watch, now: Moment) -> Told:
+    """Early on a batch may hold one and the same picture many times, to which most units rest; who learns is well."""
+    if w.watched(now) < EARLY or now.solved or w.improved:
+        return None
     past = {name: list(w.past[name])[-3:] for name in now.values if name.endswith("/dead_units")}
     dead = {name: min(shares) for name, shares in past.items() if len(shares) == 3 and min(shares) >= DEAD}
     if not dead:
@@ -199,12 +227,13 @@ def units_dead(w: Watch, now: Moment) -> Told:
 
 
 def no_reward(w: Watch, now: Moment) -> Told:
-    if now.progress < EARLY or len(w.episodes) < 10 or w.deaths or any(e.success for e in w.episodes):
+    """After a resume there must be as much to go by as at the start of a run."""
+    if w.watched(now) < EARLY or w.ended < 10 or w.deaths or now.solved or any(e.success for e in w.episodes):
         return None
-    rates = [e.total / max(e.length, 1) for e in w.episodes]
-    if max(rates) - min(rates) > 1e-9 * max(1.0, abs(rates[0])):
+    low, high = w.rates
+    if high - low > 1e-9 * max(1.0, abs(low)):
         return None
-    evidence = f"{rates[0]:g} a step in each of {len(w.episodes)} episodes, {now.progress:.0%} of the run"
+    evidence = f"{low:g} a step in each of {w.ended} episodes, {now.progress:.0%} of the run"
     remedy = f"Use {option('hindsight', 'future')} where there are goals; else reward progress, explore more, or"
     remedy += " bring demonstrations."
     return "warning", "No reward has ever been seen that differs from the others.", evidence, remedy
@@ -229,9 +258,13 @@ def limit_terminates(w: Watch, now: Moment) -> Told:
         return None
     if w.episodes and all(e.success for e in w.episodes if e.length == w.longest):
         return None
-    evidence = f"{times} of {w.ended} episodes terminated after exactly {w.longest} steps, none went on longer"
-    remedy = "Let the task return truncated=True there: a value that ends at the limit is too low everywhere."
-    return "warning", "A time limit is treated as the end of the world.", evidence, remedy
+    evidence = (
+        f"told: terminated=True, in {times} of {w.ended} episodes after exactly {w.longest} steps, none went on longer;"
+        " meant: terminated=False, truncated=True"
+    )
+    remedy = f"Return truncated=True at step {w.longest}: a value that ends at the limit is too low everywhere."
+    what = f"The time limit of {w.longest} steps is reported as a termination, and a truncation is meant."
+    return "warning", what, evidence, remedy
 
 
 def replay_overused(w: Watch, now: Moment) -> Told:
