@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from cairn.envs.make import Task, as_task
 from cairn.recipes import find
 from cairn.train.checkpoint import load_agent, load_policy, save_policy
 from cairn.train.evaluate import Score, as_policy, evaluate
-from cairn.train.recipe import Recipe
+from cairn.train.recipe import Recipe, on_its_task
 from cairn.train.run import read_recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
@@ -56,8 +57,10 @@ def train(
     """
     base = _recipe(recipe)
     expert, changes = _taken_expert(changes)
-    changed = _changed(base, changes)
-    return run_recipe(changed, _folder(out), resume=fit("resume", resume, bool), expert=expert, watch=watching)
+    meant, said = on_its_task(_changed(base, changes), base, changes)
+    if said:
+        print(f"cairn: {said}", file=sys.stderr)
+    return run_recipe(meant, _folder(out), resume=fit("resume", resume, bool), expert=expert, watch=watching)
 
 
 def _recipe(recipe: Any) -> Recipe:

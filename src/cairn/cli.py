@@ -237,7 +237,7 @@ def command_train(args: list[str]) -> int:
     if resume:
         base, folder = _stored_recipe(base, rest, out, trust=trust)
         rest = _only(_take(rest, "--seed")[1], ("--steps", "--device"))
-    recipe = parse(type(base), rest, default=base, prog=f"cairn train {base.name}")
+    recipe = _asked(base, rest, "train")
     if not resume:
         folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
     if results:
@@ -258,6 +258,20 @@ def command_train(args: list[str]) -> int:
         saved, score = _scored(options)
         print(f"{saved.task.id}: {score}; recorded in {results}.")
     return 0
+
+
+def _asked(base: Any, options: list[str], command: str) -> Any:
+    """The recipe with what the options change of it."""
+    from cairn.train.recipe import on_its_task
+    from cairn.train.trainer import check as check_recipe_can_train
+
+    recipe = parse(type(base), options, default=base, prog=f"cairn {command} {base.name}")
+    given = [word.split("=")[0].removeprefix("--") for word in options]
+    recipe, said = on_its_task(recipe, base, given)
+    if said:
+        check_recipe_can_train(recipe)  # or a refusal would follow upon it
+        print(f"cairn: {said}", file=sys.stderr)
+    return recipe
 
 
 def command_eval(args: list[str]) -> int:
@@ -502,13 +516,15 @@ def command_new_env(args: list[str]) -> int:
 def command_sweep(args: list[str]) -> int:
     from cairn.search.sweep import sweep, table
     from cairn.train.card import runs_code
+    from cairn.train.trainer import check as check_recipe_can_train
 
     own, out, rest = _many(args, {"--seeds": 5, "--jobs": 1, "--episodes": 100}, "sweep")
     if "--resume" in rest or _take(rest, "--seed")[0] is not None:
         raise CairnError("a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume.")
     trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
     base, options = _base_recipe(rest, trust=trust)
-    recipe = parse(type(base), options, default=base, prog=f"cairn sweep {base.name}")  # mistakes come before anything
+    recipe = _asked(base, options, "sweep")
+    check_recipe_can_train(recipe)  # mistakes come before anything starts
     trust = trust or runs_code(recipe.judged_task)  # as the user typed it, then
     folder, seeds = Path(out or f"runs/sweep-{base.name}"), range(1, own["--seeds"] + 1)
     trials = sweep(rest[0], options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"], trust=trust)
@@ -545,10 +561,14 @@ def command_tune(args: list[str]) -> int:
     own, out, rest = _many(rest, {"--trials": 20, "--jobs": 1}, "tune")
     trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
     base, options = _base_recipe(rest, trust=trust)
-    recipe = parse(type(base), options, default=base, prog=f"cairn tune {base.name}")
+    recipe = _asked(base, options, "tune")
     folder = Path(out or f"runs/tune-{base.name}")
-    names = [name.removeprefix("agent.") for name in (vary or "").split(",") if name]
-    study = tune(recipe, names, folder, trials=own["--trials"], jobs=own["--jobs"], seed=recipe.seed)
+    names = [
+        name.strip().removeprefix("--").removeprefix("agent.").replace("-", "_") for name in (vary or "").split(",")
+    ]
+    if vary is not None and not all(names):
+        raise CairnError(f"--vary is {vary}; it must be names of the agent's numbers, such as lr,gamma.")
+    study = tune(recipe, names if vary else [], folder, trials=own["--trials"], jobs=own["--jobs"], seed=recipe.seed)
     print(table(study, recipe))
     print(f"the best settings are a recipe of their own: cairn train {folder / 'best.json'}")
     return 0

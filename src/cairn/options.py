@@ -26,7 +26,7 @@ from cairn.core.schedules import parse as parse_schedule
 T = TypeVar("T")
 PARTS = ("agent", "high", "low", "learner")  # fields whose own fields are options: --agent.low.gamma
 MORE = {  # options that a command reads by itself
-    "train": ("--out", "--record", "--resume"),
+    "train": ("--out", "--record", "--resume", "--trust"),
     "sweep": ("--out", "--seeds", "--jobs", "--episodes"),
     "tune": ("--out", "--trials", "--jobs", "--vary"),
 }

@@ -6,14 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from cairn.agents import DQNConfig, PPOConfig
 from cairn.core.errors import CairnError
 from cairn.recipes import find
-from cairn.search.space import scaled, varied
-from cairn.search.tune import area
+from cairn.search.space import bounds, scaled, varied
+from cairn.search.tune import _study, area
 from cairn.train.curves import Point, evaluations
 from cairn.train.run import read_recipe
 
@@ -42,6 +43,39 @@ def test_what_is_varied():
         varied(DQNConfig(), ["gama"])
     with pytest.raises(CairnError, match="no number"):
         varied(DQNConfig(), ["activation"])
+
+
+def test_a_factor_stays_within_the_range_of_its_field():
+    cfg = DQNConfig(tau=0.5, gamma=0.98)
+    low, high = bounds(cfg, "tau")
+    assert low == 0.25 and 1.5 < high <= 2.0 and scaled(cfg, {"tau": high}).tau <= 1
+    assert bounds(cfg, "lr") == (0.25, 4.0)
+    with pytest.raises(CairnError, match="agent.priority is 0"):
+        varied(cfg, ["priority"])
+
+
+def test_a_folder_of_another_search_is_refused(tmp_path):
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    ppo, out = find("cartpole-ppo"), tmp_path / "search"
+    _study(ppo, ["lr"], out)
+    assert _study(ppo, ["lr"], out).study_name == ppo.name  # its own goes on
+    kept = (out / "trials.db").read_bytes()
+    for recipe, names, words in (
+        (find("cartpole-dqn"), ["lr"], "another search than one for cartpole-dqn"),
+        (replace(ppo, steps=7), ["lr"], "began from other settings"),
+        (ppo, ["gamma"], "varies lr"),
+    ):
+        with pytest.raises(CairnError, match=words):
+            _study(recipe, names, out)
+    assert (out / "trials.db").read_bytes() == kept
+    for name, text in (("trials.db", "no database"), ("notes.txt", "mine")):
+        other = tmp_path / name / "folder"
+        other.mkdir(parents=True)
+        (other / name).write_text(text)
+        with pytest.raises(CairnError, match="name a(nother| new) folder with"):
+            _study(ppo, ["lr"], other)
+        assert [p.read_text() for p in other.iterdir()] == [text]
 
 
 QUICK = ["--steps", "400", "--eval-every", "100", "--eval-episodes", "2", "--checkpoint-every", "100000"]

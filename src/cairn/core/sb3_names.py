@@ -31,6 +31,8 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "log_dir": ("out",),
     "log_path": ("out",),
     "save_path": ("out",),
+    "output": ("out",),
+    "output_dir": ("out",),
     "tensorboard_log": ("out",),
     "tb_log_name": ("out",),
     "reset_num_timesteps": ("resume",),

@@ -50,6 +50,7 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
     part = out.with_name(f".{out.stem}.part{out.suffix}")  # a film that breaks off replaces none that was there
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
         writer: Any = imageio.get_writer(part, fps=rate, macro_block_size=2)
         with writer as video:
 
@@ -62,7 +63,8 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
                 played.append(play(policy, env, seed=seed + k, watch=film))
         part.replace(out)
     except OSError as error:
-        raise CairnError(f"{out} could not be written as a video ({error}); name a file such as video.mp4.") from error
+        why = error.strerror or str(error).splitlines()[0]
+        raise CairnError(f"{out} could not be written as a video ({why}); name a file such as video.mp4.") from error
     finally:
         env.close()
         with contextlib.suppress(OSError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from cairn.core.errors import CairnError, closest
 from cairn.core.schedules import Schedule
 
 SPREAD = 4.0  # a factor lies between 1 / SPREAD and SPREAD
+STEPS = 16  # in which a spread is narrowed where a field's range asks for it
 USUAL = (
     "lr",
     "gamma",
@@ -32,7 +33,30 @@ def varied(agent: Any, names: Sequence[str] = ()) -> list[str]:
     for name in names:
         if name not in numbers:
             raise CairnError(f"agent.{name} is no number of this agent's that could be varied.{closest(name, numbers)}")
-    return list(names) or [name for name in USUAL if name in numbers and _size(known[name]) != 0]
+        if _size(known[name]) == 0:
+            raise CairnError(
+                f"agent.{name} is 0, and times any factor it stays 0; set it to something else to vary it."
+            )
+    chosen = list(dict.fromkeys(names)) or [name for name in USUAL if name in numbers and _size(known[name]) != 0]
+    if not chosen:
+        raise CairnError("this agent has no number that could be varied.")
+    return chosen
+
+
+def bounds(agent: Any, name: str) -> tuple[float, float]:
+    """The least and the largest factor for a field: SPREAD apart from 1, or as far as its range admits."""
+    return 1 / _furthest(agent, name, lambda f: 1 / f), _furthest(agent, name, lambda f: f)
+
+
+def _furthest(agent: Any, name: str, factor: Callable[[float], float]) -> float:
+    for step in range(STEPS, 0, -1):
+        spread = float(SPREAD ** (step / STEPS))
+        try:
+            scaled(agent, {name: factor(spread)})
+        except CairnError:
+            continue
+        return spread
+    return 1.0
 
 
 def scaled(agent: Any, factors: Mapping[str, float]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,11 +44,21 @@ def sweep(
     made_of = out / "sweep.json"
     if made_of.exists() and read_bytes(made_of, MIB) != wanted.encode():
         raise CairnError(f"{out} holds a sweep of other settings; name another folder with {option('out')}.")
+    if not made_of.exists():
+        must_be_new(out, but=r"s\d+")
     out.mkdir(parents=True, exist_ok=True)
     made_of.write_text(wanted)
     with ThreadPoolExecutor(jobs) as pool:
         told = ["--trust"] if trust else []
         return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes, told), seeds))
+
+
+def must_be_new(out: Path, *, but: str = "") -> None:
+    """CairnError where a folder holds anything yet, `but` what is named like that."""
+    if out.is_dir() and not all(re.fullmatch(but, path.name) for path in out.iterdir()):
+        raise CairnError(f"{out} holds other files; name a new folder with {option('out')}.")
+    if out.exists() and not out.is_dir():
+        raise CairnError(f"{out} is a file; name a new folder with {option('out')}.")
 
 
 def _trial(

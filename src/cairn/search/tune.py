@@ -21,14 +21,16 @@ from typing import Any
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive
-from cairn.search.space import SPREAD, scaled, varied
-from cairn.search.sweep import CAIRN
+from cairn.search.space import bounds, scaled, varied
+from cairn.search.sweep import CAIRN, must_be_new
 from cairn.train.curves import Point, evaluations
 from cairn.train.plain import to_plain
 from cairn.train.provenance import config_hash
 from cairn.train.recipe import Recipe
+from cairn.train.trainer import check
 
 LOOK_EVERY = 0.5  # s
+DATABASE = "trials.db"
 
 
 def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
@@ -39,26 +41,14 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     chosen = varied(recipe.agent, names)
-    out.mkdir(parents=True, exist_ok=True)
-    study = optuna.create_study(
-        study_name=recipe.name,
-        storage=f"sqlite:///{out / 'trials.db'}",
-        load_if_exists=True,
-        direction="maximize",
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2),
-    )
-    settings, stored = config_hash(recipe), study.user_attrs.get("settings")
-    if stored not in (None, settings):
-        raise CairnError(
-            f"{out} holds a search that began from other settings; name another folder with {option('out')}."
-        )
-    study.set_user_attr("settings", settings)
+    check(recipe)
+    study = _study(recipe, chosen, out)
     fresh = derive(seed, "trials", len(study.trials))  # a search that goes on does not draw what it drew before
     study.sampler = optuna.samplers.TPESampler(seed=fresh % 2**32, constant_liar=jobs > 1)
     _take_up(study, chosen)
 
     def objective(trial: Any) -> float:
-        factors = {name: trial.suggest_float(name, 1 / SPREAD, SPREAD, log=True) for name in chosen}
+        factors = {name: trial.suggest_float(name, *bounds(recipe.agent, name), log=True) for name in chosen}
         settings = replace(recipe, agent=scaled(recipe.agent, factors), name=f"{recipe.name}-{trial.number}")
         return _worth(trial, settings, out / f"trial-{trial.number}", jobs)
 
@@ -69,6 +59,36 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
         raise CairnError(f"not one trial was finished; {out} holds what they said.")
     best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
     (out / "best.json").write_text(json.dumps(to_plain(best), indent=2) + "\n")
+    return study
+
+
+def _study(recipe: Recipe, chosen: Sequence[str], out: Path) -> Any:
+    """The search in `out`, begun or taken up; CairnError where the folder holds anything else."""
+    import optuna
+
+    path, other = out / DATABASE, f"name another folder with {option('out')}."
+    storage, meant = f"sqlite:///{path}", {"settings": config_hash(recipe), "varied": list(chosen)}
+    if path.exists():
+        try:
+            studies = optuna.get_all_study_summaries(storage)
+        except Exception as error:  # whatever SQLite, SQLAlchemy or Optuna make of it
+            raise CairnError(f"{path} is no search that Optuna can read ({type(error).__name__}); {other}") from error
+        known = [{k: s.user_attrs.get(k, v) for k, v in meant.items()} for s in studies]
+        if [s.study_name for s in studies] != [recipe.name] or not studies[0].user_attrs:
+            raise CairnError(f"{out} holds another search than one for {recipe.name}; {other}")
+        if known[0]["settings"] != meant["settings"]:
+            raise CairnError(f"{out} holds a search that began from other settings; {other}")
+        if known[0]["varied"] != meant["varied"]:
+            raise CairnError(f"{out} holds a search that varies {', '.join(known[0]['varied'])}; {other}")
+    else:
+        must_be_new(out)
+        out.mkdir(parents=True, exist_ok=True)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2)
+    study = optuna.create_study(
+        study_name=recipe.name, storage=storage, load_if_exists=True, direction="maximize", pruner=pruner
+    )
+    for name, value in meant.items():
+        study.set_user_attr(name, value)
     return study
 
 

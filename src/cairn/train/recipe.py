@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -68,3 +69,17 @@ class Recipe:
             reward_floor=self.reward_floor,
             resets=self.resets,
         )
+
+
+def on_its_task(recipe: Recipe, base: Recipe, given: Collection[str]) -> tuple[Recipe, str]:
+    """A recipe made from `base` by changing the fields `given`, and a sentence where they change what it aims at.
+
+    A target belongs to a task: where the task is another, there is none but one that is given with it.
+    """
+    if recipe.env == base.env:
+        return recipe, ""
+    target = recipe.target if "target" in given else None
+    said = ""
+    if base.target is not None and target is None:
+        said = f"{base.name}'s target of {base.target:g} is for {base.env}; on {recipe.env} there is none."
+    return replace(recipe, target=target, about=recipe.about if "about" in given else ""), said

@@ -42,6 +42,7 @@ from cairn.train.run import Run, read_recipe
 from cairn.train.watching import Watcher
 from cairn.vector.base import Vector, spec_of_env
 from cairn.vector.make import Backend, choose, make_vector
+from cairn.vector.ray import must_have_ray
 
 RARE = 1_000_000  # steps between checkpoints
 
@@ -149,6 +150,32 @@ def _begun(folder: Path | None, resume: bool) -> bool:
         for stale in (folder / "replay").rglob("*.bin"):
             stale.unlink()
     return begun
+
+
+def check(recipe: Recipe) -> None:
+    """CairnError where `train` would refuse this recipe before its first step. Nothing is written."""
+    recipe = replace(validated(recipe), device=usable(recipe.device))
+    _check_replay(recipe)
+    expert = _expert(recipe, None)
+    if recipe.vector == "ray":
+        must_have_ray()
+    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "sb3") else "sync"
+    envs = make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
+    try:
+        _check_judged(recipe, envs.spec)
+        agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
+        if recipe.start:
+            load_start(_found(recipe.start, "start from", runs_first=True), agent)
+        for level, path in recipe.levels.items():
+            load_level(_found(path, "start a level from"), agent, level)
+        if (
+            isinstance(recipe.agent, Imitator) and getattr(recipe.agent, "values", "") != "fitted"
+        ):  # which takes a while
+            prepare(recipe, expert, envs).close()
+        if recipe.hindsight != "off" or getattr(recipe.agent, "high_hindsight", 0.0) > 0:
+            goal_rule(recipe.task)
+    finally:
+        envs.close()
 
 
 def _check_replay(recipe: Recipe) -> None:

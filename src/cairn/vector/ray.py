@@ -83,10 +83,14 @@ class Hands:
             return (error.index, error.what), {}
 
 
-def connect(workers: int, address: str = "") -> Any:
-    """Ray, connected to the cluster at `address`, or to one of its own on this machine that nobody else can reach."""
+def must_have_ray() -> None:
     if importlib.util.find_spec("ray") is None:
         raise CairnError("the ray vector needs an extra: pip install 'cairn-rl[ray]'.")
+
+
+def connect(workers: int, address: str = "") -> Any:
+    """Ray, connected to the cluster at `address`, or to one of its own on this machine that nobody else can reach."""
+    must_have_ray()
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it hides GPUs from the learner
     import ray
 
