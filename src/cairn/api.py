@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -60,7 +61,8 @@ def train(
     meant, said = on_its_task(_changed(base, changes), base, changes)
     if said:
         print(f"cairn: {said}", file=sys.stderr)
-    return run_recipe(meant, _folder(out), resume=fit("resume", resume, bool), expert=expert, watch=watching)
+    with _disk():
+        return run_recipe(meant, _folder(out), resume=fit("resume", resume, bool), expert=expert, watch=watching)
 
 
 def _recipe(recipe: Any) -> Recipe:
@@ -70,6 +72,15 @@ def _recipe(recipe: Any) -> Recipe:
     if isinstance(recipe, (str, Path)):
         return read_recipe(Path(recipe)) if str(recipe).endswith(".json") else find(str(recipe))
     raise CairnError(f"train takes a recipe, its name or its file (.json), not {short(recipe)}.")
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """CairnError where a file of a run cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise CairnError(f"{error.filename or 'a file'}: {error.strerror or error}.") from error
 
 
 def _folder(out: Any) -> Path | None:
@@ -254,7 +265,8 @@ class Model:
         expert, changes = _taken_expert(recipe)
         plan, folder = _changed(plan, changes), _folder(out)
         resume = fit("resume", resume, bool)
-        run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
+        with _disk():
+            run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
         return self
 
     @called()

@@ -91,3 +91,18 @@ def test_a_mistake_is_told_before_anything_starts(args, words, tmp_path, capsys,
     with pytest.raises(SystemExit) as stop:
         main(["sweep", *args])
     assert stop.value.code == 2 and words in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
+def test_the_figure_is_what_the_recipe_is_judged_by(tmp_path):
+    from dataclasses import replace
+
+    from cairn.recipes import find
+    from cairn.search.sweep import _trial
+    from cairn.train.plain import to_plain
+
+    for metric, want in (("return", 12.5), ("success", 0.25)):
+        folder = tmp_path / metric
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(to_plain(replace(find("cartpole-ppo"), metric=metric))))
+        (folder / "score.json").write_text(json.dumps({"mean": 12.5, "success": 0.25}))
+        assert _trial("cartpole-ppo", [], 1, folder, 1, 1, []).figure == want

@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.doctor.examine import examine, late
 from cairn.doctor.finding import Finding, ordered
@@ -48,6 +49,9 @@ def diagnose(
     make = Task(make_env) if isinstance(make_env, str) else make_env
     if not callable(make):
         raise CairnError("diagnose takes an id, or a function that makes an environment; it makes its own copies.")
+    hindsight = fit("hindsight", hindsight, bool)
+    if agent_config is not None and not is_dataclass(agent_config):
+        raise CairnError(f"diagnose takes an agent's config, such as cairn.agents.PPOConfig(), not {agent_config!r}.")
     name = make.id if isinstance(make, Task) else getattr(make_env, "__name__", "the task")
     case = Case(name=name, hindsight=hindsight, seconds=seconds)
     return ordered(_examined(make, _with(case, agent_config)))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from cairn.core.checks import fit
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Discrete, Spec
 from cairn.experts.expert import Expert
@@ -107,6 +108,7 @@ def write(path: Path, demos: Demos, spec: Spec) -> None:
 
 def read(path: Path, spec: Spec) -> Demos:
     """Demonstrations that fit the spec; CairnError where a file is missing, empty, corrupt or of another task."""
+    path = Path(fit("path", path, str))
     if path.is_dir():
         return _checked(path, _read_minari(path, spec), spec)
     if not path.is_file():

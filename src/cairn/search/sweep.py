@@ -17,6 +17,7 @@ from cairn.core.errors import CairnError
 from cairn.core.untrusted import MIB, read_bytes, read_json
 from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.curves import read_curves
+from cairn.train.run import read_recipe
 
 CAIRN = (sys.executable, "-m", "cairn")
 
@@ -27,7 +28,7 @@ class Trial:
 
     seed: int
     folder: Path
-    figure: float = float("nan")  # success or return of the best policy, over fresh episodes
+    figure: float = float("nan")  # what its recipe is judged by, of the best policy over fresh episodes
     steps: int = 0
     seconds: float = 0.0
     fault: str = ""
@@ -76,8 +77,9 @@ def _trial(
             return Trial(seed, folder, fault=lines[-1])
         score.write_text(said.stdout)
     found, last = read_json(score), read_curves(folder).last()
+    by_success = read_recipe(folder).metric == "success"
     try:
-        figure = float(found["mean"] if found["success"] is None else found["success"])
+        figure = float(found["success"] or 0.0) if by_success else float(found["mean"])
     except (LookupError, TypeError, ValueError) as error:
         raise CairnError(
             f"{score} is not what an evaluation wrote; remove it, and the policy is scored anew."

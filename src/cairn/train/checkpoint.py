@@ -24,6 +24,7 @@ from torch import Tensor
 from cairn.agents import AgentConfig
 from cairn.agents.base import Agent
 from cairn.core.calls import option
+from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.core.types import Spec
 from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, read_json, shown
@@ -142,6 +143,7 @@ def _sync_folder(folder: Path) -> None:
 
 def find_policy(path: Path) -> Path:
     """The policy folder behind a run folder, a checkpoint or a zoo entry: a run's best, else its newest."""
+    path = Path(fit("path", path, str))
     if path.is_file():
         raise CairnError(
             f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles. Name the folder;"

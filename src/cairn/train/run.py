@@ -28,6 +28,7 @@ from cairn.train.card import check_task
 from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
 from cairn.train.evaluate import Score
 from cairn.train.logs import Logs
+from cairn.train.notices import UNTOLD, no_success, notices
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.progress import Progress
 from cairn.train.provenance import provenance
@@ -55,6 +56,7 @@ class Run:
         self.recent: deque[tuple[float, int, bool | None]] = deque(maxlen=100)
         self.metrics: dict[str, Tensor | Callable[[], Tensor]] = {}
         self.best = float("-inf")
+        self.said_no_success = False
         self.held = 0  # evaluations in a row at the target
         self.score: Score | None = None
         self.interrupted: str | None = None
@@ -126,6 +128,8 @@ class Run:
 
     def __enter__(self) -> Run:
         self.handlers = {}
+        for sentence in notices(self.recipe):
+            self.progress_line.say(f"cairn: {sentence}")
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self.handlers[number] = signal.signal(number, self._interrupt)
@@ -170,6 +174,8 @@ class Run:
             if counted[episode.env]:
                 self.episodes += 1
                 self.recent.append((episode.total, episode.length, episode.success))
+                if self.episodes == UNTOLD and all(told is None for _, _, told in self.recent):
+                    self._say_no_success()
                 if self.watcher is not None:
                     self.watcher.episode(episode, bool(step.terminated[episode.env]))
                 if self.logs is not None:
@@ -263,6 +269,8 @@ class Run:
         values = {"eval/mean_reward": score.mean, "eval/mean_ep_length": score.steps / score.episodes}
         if score.success is not None:
             values["eval/success_rate"] = score.success
+        if score.success is None:
+            self._say_no_success()
         figure = self.figure(score)
         if self.logs is not None:
             self.logs.metrics(self.step, self.seconds, values)
@@ -274,6 +282,12 @@ class Run:
         reached = self.recipe.target is not None and figure >= self.recipe.target
         self.held = self.held + 1 if reached else 0
         self.solved = self.held >= self.recipe.hold
+
+    def _say_no_success(self) -> None:
+        """Once, where the run is judged by a success that nobody tells."""
+        if self.recipe.metric == "success" and not self.said_no_success:
+            self.said_no_success = True
+            self.progress_line.say(f"cairn: {no_success(self.recipe)}")
 
     def figure(self, score: Score) -> float:
         """The one number this recipe is judged by."""

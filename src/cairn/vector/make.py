@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from cairn.core.calls import option
+from cairn.core.checks import Count, Natural, NonNegative, fit, short
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Box
@@ -40,6 +41,10 @@ def make_vector(
     sb3      Stable-Baselines3's SubprocVecEnv, a process each
     ray      spread over `workers` actors of Ray, on the cluster at `address` or else on this machine
     """
+    if not callable(task):
+        raise CairnError(f"a vector is made of a cairn.envs.make.Task, or of a function, not of {short(task)}.")
+    num_envs, backend = fit("envs", num_envs, Count), fit("vector", backend, Backend)
+    workers, timeout = fit("workers", workers, Natural), fit("timeout", timeout, NonNegative)
     if backend == "auto":
         backend = choose(task, num_envs)
     if backend == "atari":
