@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cairn.report.table import anchors, read_results, recipe_rows, result_rows
+from cairn.report.table import anchors, last_scores, notes, read_results, recipe_rows, result_rows
 
 ROOT = Path(__file__).parent.parent
 HEADS = {
@@ -24,8 +24,10 @@ HEADS = {
         "agent",
         "target",
         "recorded: mean return or success over fresh episodes, per training seed (episodes)",
-        "interquartile mean over seeds and its 95 % interval",
+        "interquartile mean over seeds; 95 % interval from five seeds on, else range",
+        "last evaluation in training, per seed (mean steps in all)",
         "published by others",
+        "to know",
     ),
     "README.zh-CN.md": (
         "配方",
@@ -33,8 +35,10 @@ HEADS = {
         "智能体",
         "目标",
         "记录：每个训练种子在新回合上的平均回报或成功率（回合数）",
-        "各种子的四分位均值及其 95 % 区间",
+        "各种子的四分位均值；五个种子起给 95 % 区间，不足五个给范围",
+        "训练中最后一次评估，每个种子（平均总步数）",
         "他人发表的结果",
+        "须知",
     ),
 }
 
@@ -44,9 +48,10 @@ def shown(figure: float, metric: str) -> str:
     return f"{100 * figure:g} %" if metric == "success" else f"{figure:.1f}".removesuffix(".0")
 
 
-def table(heads: tuple[str, ...]) -> str:
+def table(heads: tuple[str, ...], language: str = "en") -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     together, public = {row["recipe"]: row for row in result_rows(ROOT / "results")}, anchors(ROOT / "results")
+    said = notes(ROOT / "results")
     for row in recipe_rows(ROOT / "results"):
         records = read_results(ROOT / "results", row["recipe"])
         figures = ", ".join(shown(r["figure"], r["metric"]) for r in records) or "-"
@@ -54,24 +59,39 @@ def table(heads: tuple[str, ...]) -> str:
             figures += f" ({records[0]['episodes']:,})"
         target = "-" if row["target"] is None else shown(row["target"], row["metric"])
         cells = (f"`{row['recipe']}`", row["task"], row["agent"], target, figures)
-        cells += (interval(together.get(row["recipe"]), row["metric"]), public.get(row["recipe"], "-"))
+        told = said.get(row["recipe"], {}).get(language, "-")
+        cells += (interval(together.get(row["recipe"]), row["metric"], language), last(records, row["metric"]))
+        cells += (public.get(row["recipe"], "-"), told)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def interval(row: dict[str, Any] | None, metric: str) -> str:
-    """Of three seeds or more."""
-    if row is None or row["low"] is None:
+def interval(row: dict[str, Any] | None, metric: str, language: str) -> str:
+    """The interval of five seeds or more, the range of two to four, nothing of one."""
+    if row is None or row["seeds"] < 2:
         return "-"
     iqm, low, high = (shown(row[key], metric) for key in ("iqm", "low", "high"))
+    if row["spread"] == "range":
+        return f"{iqm}, {low} 至 {high}（范围）" if language == "zh" else f"{iqm}, range {low} to {high}"
     return f"{iqm} [{low}, {high}]"
+
+
+def last(records: list[dict[str, Any]], metric: str) -> str:
+    """What the policies at the end of the runs scored there; - where it is not known."""
+    found = last_scores(ROOT / "results", records)
+    if not any(found):
+        return "-"
+    steps = [one[1] for one in found if one is not None]
+    figures = ", ".join("-" if one is None else shown(round(one[0], 4), metric) for one in found)
+    return f"{figures} ({round(sum(steps) / len(steps)):,})"
 
 
 def refreshed(name: str) -> str:
     """A README with its table as the results are now."""
     before, rest = (ROOT / name).read_text().split("<!-- results:begin -->")
     _, after = rest.split("<!-- results:end -->")
-    return f"{before}<!-- results:begin -->\n{table(HEADS[name])}\n<!-- results:end -->{after}"
+    body = table(HEADS[name], "zh" if "zh" in name else "en")
+    return f"{before}<!-- results:begin -->\n{body}\n<!-- results:end -->{after}"
 
 
 def refresh_tables() -> None:

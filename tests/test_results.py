@@ -110,3 +110,39 @@ def test_a_figure_with_its_deviation_is_one_that_was_recorded():
             if not any((round(m, digits), round(s, digits)) == (mean, std) for m, s in held):
                 unheld.append(f"{path.name}: {quoted.group()}")
     assert not unheld, f"no file in results/ holds {unheld}"
+
+
+def test_fewer_than_five_seeds_have_a_range_and_no_interval(tmp_path):
+    for count in (4, 5):
+        for seed in range(count):
+            body = {"recipe": "cartpole-ppo", "seed": seed, "figure": 500.0 - 10 * seed, "episodes": 100}
+            (tmp_path / f"cartpole-ppo-s{seed}.json").write_text(stamped({**body, "train_steps": 1000}))
+        (row,) = result_rows(tmp_path)
+        assert row["spread"] == ("range" if count == 4 else "95 % interval")
+        assert (row["low"], row["high"]) == (470, 500) or count == 5
+    for name in ("README.md", "README.zh-CN.md"):
+        table = (ROOT / name).read_text().split("<!-- results:begin -->")[1].split("<!-- results:end -->")[0]
+        rows = {line.split("`")[1]: line for line in table.splitlines() if "`" in line}
+        assert "[" not in rows["bipedal-ppo"] and "[" in rows["cartpole-ppo"]
+        assert "296.1" in rows["bipedal-hardcore"] and " 0 %" in rows["ant-fall-hiro"].split("-v0")[1]
+
+
+def test_the_last_score_and_all_steps_are_recorded_beside_the_kept_ones(tmp_path):
+    from cairn.report.table import last_evaluation, last_scores
+
+    (tmp_path / "metrics.csv").write_text(
+        "step,seconds,name,value\n500,1,eval/mean_reward,480\n1000,2,eval/mean_reward,300\n1200,3,train/loss,1\n"
+    )
+    last = last_evaluation(tmp_path, RECIPES["cartpole-ppo"])
+    assert last is not None and (last["figure"], last["step"], last["total_steps"]) == (300.0, 1000, 1200)
+    assert last_evaluation(tmp_path / "none", RECIPES["cartpole-ppo"]) is None
+    records = [{"recipe": "cartpole-ppo", "seed": seed, "last": told} for seed, told in ((1, last), (2, None))]
+    assert last_scores(tmp_path, records) == [(300.0, 1200), None]
+
+
+def test_notes_are_of_recipes_and_in_both_languages():
+    from cairn.report.table import notes
+
+    found = notes(ROOT / "results")
+    assert set(found) <= set(RECIPES) and all(set(one) == {"en", "zh"} for one in found.values())
+    assert {"bipedal-hardcore", "ant-fall-hiro"} <= set(found)

@@ -103,7 +103,7 @@ class ListArgs:
 
 @dataclass(frozen=True)
 class ResultsArgs:
-    """Show what recorded results say: interquartile mean over training seeds, its 95 % interval, beside the target."""
+    """Show what recorded results say: interquartile mean over seeds, its interval or range, beside the target."""
 
     folder: Path = Path("results")
     json: bool = False
@@ -307,8 +307,13 @@ def _scored(options: EvalArgs) -> tuple[Saved, Score]:
         envs.close()
     assert score is not None  # nobody stops it
     if options.record is not None:
-        record(options.record, saved, score, options.seed)
+        record(options.record, saved, score, options.seed, _run_of(options.path))
     return saved, score
+
+
+def _run_of(path: Path) -> Path | None:
+    """The run folder that a policy lies in; None for one by itself."""
+    return next((folder for folder in (path, path.parent) if (folder / "metrics.csv").is_file()), None)
 
 
 def command_watch(args: list[str]) -> int:

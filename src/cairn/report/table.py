@@ -15,11 +15,13 @@ from cairn.envs.make import Task
 from cairn.recipes import RECIPES
 from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.checkpoint import Saved, digest
+from cairn.train.curves import MEASURES, read_curves
 from cairn.train.evaluate import Score
 from cairn.train.provenance import config_hash
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import fitted
 
+ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
 DIGITS = 16  # of a digest, kept with a result
 
 
@@ -51,8 +53,11 @@ def _at_target(figures: Sequence[float], target: float | None) -> str:
     return f"{sum(figure >= target for figure in figures)}/{len(figures)}"
 
 
-def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
-    """Write what an evaluation found as folder/RECIPE-sSEED.json: the evidence behind the table."""
+def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None = None) -> Path:
+    """Write what an evaluation found as folder/RECIPE-sSEED.json: the evidence behind the table.
+
+    With the run's folder, what its last policy scored and how many steps it took in all are written too.
+    """
     name = str(saved.about.get("recipe"))
     recipe = recordable(name, saved.task)
     figure = score.success if recipe.metric == "success" else score.mean
@@ -75,12 +80,44 @@ def record(folder: Path, saved: Saved, score: Score, seed: int) -> Path:
         "version": __version__,
         **{key: saved.about[key] for key in ("config", "commit", "hardware") if key in saved.about},
     }
+    body["last"] = last_evaluation(run, recipe) if run is not None else None
     if "queries" in saved.about:
         body["expert_queries"] = saved.about["queries"]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-s{saved.about['seed']}.json"
     path.write_text(stamped(body))
     return path
+
+
+def last_evaluation(run: Path, recipe: Recipe) -> dict[str, Any] | None:
+    """What the policy at the end of a run scored in its last evaluation, kept or not; None where no log tells."""
+    curves = read_curves(run)
+    points, newest = curves.named.get(MEASURES[recipe.metric], []), curves.last()
+    if not points or newest is None:
+        return None
+    last = points[-1]
+    return {"figure": last.value, "step": last.step, "episodes": recipe.eval_episodes, "total_steps": newest.step}
+
+
+def last_scores(results: Path, records: Sequence[dict[str, Any]]) -> list[tuple[float, int] | None]:
+    """The last evaluation of each run and its step, from the result itself or results/curves.json; None if unknown."""
+    path = results / "curves.json"
+    curves = json.loads(path.read_text()) if path.exists() else {}
+    found: list[tuple[float, int] | None] = []
+    for one in records:
+        points = curves.get(one["recipe"], {}).get(str(one["seed"]))
+        if one.get("last"):
+            found.append((one["last"]["figure"], one["last"]["total_steps"]))
+        else:
+            found.append((points[-1][2], points[-1][0]) if points else None)
+    return found
+
+
+def notes(results: Path) -> dict[str, dict[str, str]]:
+    """What a figure does not tell by itself, by recipe and language: results/notes.json."""
+    path = results / "notes.json"
+    found: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
+    return found
 
 
 def recordable(name: str, task: Task) -> Recipe:
@@ -122,7 +159,8 @@ def anchors(results: Path) -> dict[str, str]:
 def result_rows(results: Path) -> list[dict[str, Any]]:
     """One row a recipe that has a result: what its seeds say together, beside the target.
 
-    The interval is that of the interquartile mean over seeds, and there where three or more say something.
+    low and high are the 95 % interval of the interquartile mean from five seeds on, and the range of fewer seeds.
+    last is the last evaluation in training, of few episodes; total the steps of a run, steps those of the policy kept.
     """
     rows, public = [], anchors(results)
     for name, recipe in RECIPES.items():
@@ -130,21 +168,26 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
         if not records:
             continue
         figures = [float(r["figure"]) for r in records]
-        low, high = bootstrap(figures) if len(figures) > 2 else (None, None)
+        low, high = bootstrap(figures) if len(figures) >= ENOUGH else (min(figures), max(figures))
+        spread = "95 % interval" if len(figures) >= ENOUGH else "range" if len(figures) > 1 else "one seed"
+        last = [one for one in last_scores(results, records) if one is not None]
         met = "" if recipe.target is None else "yes" if interquartile_mean(figures) >= recipe.target else "no"
         rows.append(
             {
                 "recipe": name,
                 "seeds": len(figures),
                 "iqm": round(interquartile_mean(figures), 3),
-                "low": None if low is None else round(low, 3),
-                "high": None if high is None else round(high, 3),
+                "spread": spread,
+                "low": round(low, 3),
+                "high": round(high, 3),
                 "worst": round(min(figures), 3),
                 "best": round(max(figures), 3),
                 "target": recipe.target,
                 "met": met,
                 "episodes": records[0]["episodes"],
+                "last": round(interquartile_mean([score for score, _ in last]), 3) if last else None,
                 "steps": round(sum(r["train_steps"] for r in records) / len(records)),
+                "total": round(sum(steps for _, steps in last) / len(last)) if last else None,
                 "from": recipe.start,  # whose steps come before these
                 "settings": _settings(recipe, records),
                 "public": public.get(name),
