@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import time
 import tracemalloc
 
 import numpy as np
@@ -110,3 +111,36 @@ def test_a_claim_of_memory_is_not_believed(claim):
         pass
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
+
+
+def doubled(build):
+    """Sixty values, each of which holds the one before it twice."""
+    return b"\x80\x02K\x01\x85q\x00" + b"".join(b"0h%ch%c\x86q%c" % (i, i, i + 1) for i in range(60)) + b"0" + build
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        doubled(b"}h\x3cK\x01s."),  # a key whose hash never ends
+        doubled(b"}(h\x3cK\x01u."),
+        doubled(b"(h\x3cK\x01d."),
+        doubled(b"ccollections\nOrderedDict\n]h\x3cK\x01\x86a\x85R."),
+        doubled(b"h\x3c."),  # a value that could not be printed
+        b"\x80\x02]q\x00h\x00a.",  # a list within itself
+        b"\x80\x02]" + b"K\x01a" * 600_000 + b".",
+        b"\x80\x02" + b"]" * 3000 + b"a" * 2999 + b".",
+        b"\x80\x04\x8f.",  # a set
+        b"\x80\x02" + b"".join(b"cgym.spaces.a.C%d\nx\n0" % i for i in range(2000)) + b"N.",
+    ],
+)
+def test_pickles_that_would_never_end_are_refused(blob):
+    began = time.monotonic()
+    with pytest.raises(CairnError):
+        inert.load(blob, f"{inert.NUMPY}|{inert.SPACES}", "file")
+    assert time.monotonic() - began < 5
+
+
+def test_an_array_does_not_make_room_for_what_it_claims():
+    made = type("_frombuffer", (inert.Record,), {"__module__": "numpy.core.numeric"})(10**12, None, (1,), "C")
+    with pytest.raises(ValueError, match="not an array"):
+        inert.array(made)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_the_state_of_a_run(tmp_path):
         ({"config.json": "{"}, "nothing of the run in .* can be read: .*config.json cannot be read: it is cut short"),
         ({"config.json": "[1]"}, "was not written by Cairn"),
         ({"metrics.csv": ""}, "config.json is missing"),
-        ({"config.json": "[" * 100_000, "metrics.csv": "rubbish\nrubbish\n"}, "cut short or not JSON"),
+        ({"config.json": "[" * 100_000, "metrics.csv": "rubbish\nrubbish\n"}, "nested more than 64 levels"),
     ],
 )
 def test_a_folder_that_tells_nothing_is_one_sentence(tmp_path, files, words):
@@ -251,3 +252,15 @@ def test_numbers_of_any_kind_in_metrics_do_not_stop_the_reading(tmp_path):
     np.savez(run / "evaluations.npz", timesteps=[1], results=[[np.nan]], ep_lengths=[[1]])
     read = read_run(run)
     assert read.evaluations == [] and read.faults == ()
+
+
+def test_a_link_a_pipe_and_a_device_are_not_embedded(tmp_path):
+    run = write_run(tmp_path / "a", [1, 2])
+    secret = tmp_path / "secret.svg"
+    secret.write_text("<svg>secret</svg>")
+    (run / "link.svg").symlink_to(secret)
+    (run / "zero.png").symlink_to("/dev/zero")
+    os.mkfifo(run / "pipe.jpg")
+    read = read_run(run)
+    assert read.media == () and len(read.faults) == 3
+    assert all("not a regular file, and was left out" in fault for fault in read.faults)

@@ -66,3 +66,9 @@ def test_logs_that_are_no_files_or_too_long_are_one_sentence(tmp_path, monkeypat
     monkeypatch.setattr(curves, "LINES", 10)
     with pytest.raises(CairnError, match="more than 10 lines"):
         read_curves(tmp_path)
+
+
+def test_a_name_whose_only_line_is_no_measurement_is_no_curve(tmp_path):
+    (tmp_path / "metrics.csv").write_text(HEAD + "1,1,a,x\n2,2,b,3\n")
+    found = read_curves(tmp_path)
+    assert list(found.named) == ["b"] and found.lost == 1 and found.last() == Point(2, 2.0, 3.0)

@@ -9,11 +9,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import json
 import math
 import re
 import warnings
-import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +24,7 @@ from torch import Tensor
 from cairn.agents.imported import Algorithm
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Box, Discrete
+from cairn.core.untrusted import ZIP, opened, opened_zip, parse_json, shown, unpacked
 from cairn.experts import inert
 
 LIMIT = 2**30  # bytes of one entry
@@ -35,6 +34,14 @@ ADMITTED = "|".join(
         inert.SPACES,
         r"(stable_baselines3|sb3_contrib)\.[\w.]+",
         r"torch\.(nn\.modules\.[\w.]+|optim\.[\w.]+|device)",
+    ]
+)
+
+TENSORS = "|".join(
+    [
+        r"torch\._utils\._rebuild_(tensor_v2|parameter)",
+        r"torch\.(\w+Storage|storage\.\w+Storage|Size|float\d+|bfloat16|u?int\d+|bool)",
+        r"collections\.OrderedDict",
     ]
 )
 
@@ -56,52 +63,54 @@ class Archive:
         self.data = self._json(data)
         self.weights = self._tensors(weights)
         with laid_out_by_sb3(path):
-            self.settings: dict[str, Any] = dict(self.value("policy_kwargs") or {})
+            settings = self.value("policy_kwargs") or {}
+            if not isinstance(settings, dict):
+                raise TypeError("policy_kwargs is no dictionary")
+            self.settings: dict[str, Any] = dict(settings)
             self.algorithm = self._algorithm()
             self.parts = self._parts(self.value("observation_space"))
             self.action = self._action(self.value("action_space"))
 
     def _entries(self, *names: str) -> list[bytes]:
-        if not self.path.is_file():
-            raise CairnError(f"there is no file {self.path}.")
-        with open(self.path, "rb") as file:
+        with opened(self.path, ZIP) as file:
             if file.read(2) != b"PK":
                 raise CairnError(f"{self.path} is not a zip, which is what Stable-Baselines3 saves.")
-        try:
-            with zipfile.ZipFile(self.path) as entries:
-                sizes = {entry.filename: entry.file_size for entry in entries.infolist()}
-                for name in names:
-                    if name not in sizes:
-                        raise CairnError(f"{self.path} is not of Stable-Baselines3: there is no {name!r} in it.")
-                    if sizes[name] > LIMIT:
-                        raise CairnError(
-                            f"{self.path} is refused: {name!r} in it unpacks to more than {LIMIT:,} bytes."
-                        )
-                return [entries.read(name) for name in names]
-        except CairnError:
-            raise
-        except Exception as error:  # a damaged zip fails in any way it likes
-            raise CairnError(f"{self.path} is cut short or damaged.") from error
+        with opened_zip(self.path) as entries:
+            for name in names:
+                if name not in entries.namelist():
+                    raise CairnError(f"{self.path} is not of Stable-Baselines3: there is no {name!r} in it.")
+                if entries.getinfo(name).file_size > LIMIT:
+                    raise CairnError(f"{self.path} is refused: {name!r} in it unpacks to more than {LIMIT:,} bytes.")
+            return [unpacked(entries, name) for name in names]
 
     def _json(self, blob: bytes) -> dict[str, Any]:
         try:
-            data = json.loads(blob)
-        except (ValueError, RecursionError) as error:
-            raise CairnError(f"{self.path} is damaged: 'data' in it is not JSON.") from error
+            data = parse_json(blob, f"'data' in {self.path}")
+        except CairnError as error:
+            raise CairnError(f"{self.path} is damaged: 'data' in it is not JSON, or past the limits.") from error
         if not isinstance(data, dict) or "policy_class" not in data:
             raise CairnError(f"{self.path} is not of Stable-Baselines3: 'data' in it names no policy_class.")
         return data
 
     def _tensors(self, blob: bytes) -> dict[str, Tensor]:
+        """Named tensors. The pickle that lays them out is read as data first, and torch reads it afterwards."""
+        source = f"'policy.pth' in {self.path}"
+        damaged = CairnError(f"{source} is damaged or more than tensors; nothing of it was run.")
+        if blob[:2] != b"PK":
+            raise damaged
         try:
+            with opened_zip(blob, source) as entries:
+                (name,) = [name for name in entries.namelist() if name.endswith("data.pkl")]
+                laid_out = unpacked(entries, name)
+            inert.load(laid_out, TENSORS, source)
             with warnings.catch_warnings(action="ignore"):
                 weights = torch.load(io.BytesIO(blob), map_location="cpu", weights_only=True)
         except Exception as error:  # as damaged pickles do
-            raise CairnError(
-                f"'policy.pth' in {self.path} is damaged or more than tensors; nothing of it was run."
-            ) from error
+            raise damaged from error
         if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):
-            raise CairnError(f"'policy.pth' in {self.path} is something else than named tensors.")
+            raise CairnError(f"{source} is something else than named tensors.")
+        if sum(w.numel() * w.element_size() for w in weights.values()) > len(blob) + LIMIT // 16:
+            raise CairnError(f"{source} is refused: its tensors are larger than the file.")  # of stride 0
         return {str(name): tensor.float() for name, tensor in weights.items()}
 
     def value(self, key: str) -> Any:
@@ -160,9 +169,10 @@ class Archive:
 
     def _parts(self, space: Any) -> dict[str, int]:
         if inert.name_of(space).endswith(".Dict"):
-            return {
-                str(key): width for key, part in space.state["spaces"].items() for width in self._parts(part).values()
-            }
+            parts = space.state["spaces"]
+            if any(inert.name_of(part).endswith(".Dict") for part in parts.values()):
+                raise self.not_an_mlp("it sees dictionaries in a dictionary")
+            return {str(key): width for key, part in parts.items() for width in self._parts(part).values()}
         kind, state = inert.name_of(space).rpartition(".")[2], space.state
         if kind == "Box" and len(_shape(state)) < 3:
             return {"": math.prod(_shape(state))}
@@ -195,5 +205,5 @@ def laid_out_by_sb3(path: Path) -> Iterator[None]:
     """What a file says of itself may have any shape; where that is not the usual one, the file is at fault."""
     try:
         yield
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise CairnError(f"{path} is not laid out as Stable-Baselines3 does it ({error}).") from error
+    except (AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError) as error:
+        raise CairnError(f"{path} is not laid out as Stable-Baselines3 does it ({shown(str(error))}).") from error

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ import numpy as np
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Discrete, Spec
+from cairn.core.untrusted import NotThere, read_npz, shown
 from cairn.experts.expert import Expert
 from cairn.vector.base import GOAL_KEYS, Vector
 
@@ -111,32 +110,41 @@ def read(path: Path, spec: Spec) -> Demos:
     path = Path(fit("path", path, str))
     if path.is_dir():
         return _checked(path, _read_minari(path, spec), spec)
-    if not path.is_file():
-        raise CairnError(f"there are no demonstrations at {path}; `cairn demos POLICY --out {path}` records some.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {name: file[name] for name in FIELDS}
-    except KeyError as error:
-        raise CairnError(f"{path} holds no demonstrations: it lacks {str(error.args[0]).split()[0]}.") from error
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, TypeError, AttributeError) as error:
-        raise CairnError(f"{path} cannot be read: it is empty, cut short or not a NumPy archive.") from error
+        data = read_npz(path, (), optional=FIELDS)
+    except NotThere:
+        raise CairnError(
+            f"there are no demonstrations at {path}; `cairn demos POLICY --out {path}` records some."
+        ) from None
+    except CairnError as error:
+        raise CairnError(
+            f"{path} cannot be read: it is empty, cut short or not a NumPy archive of demonstrations ({error})"
+        ) from error
+    lacking = next((name for name in FIELDS if name not in data), None)
+    if lacking is not None:
+        raise CairnError(f"{path} holds no demonstrations: it lacks {lacking}.")
     return _checked(path, _episodes(path, data), spec)
 
 
 def _episodes(path: Path, data: Mapping[str, Array]) -> Raw:
     """A file's episodes, one by one."""
     obs, action, reward, length, ends = (data[name] for name in FIELDS[:-1])
+    if any(x.dtype.kind not in "biuf" for x in (obs, action, reward, length, ends)):
+        raise CairnError(f"{path} is corrupt: what should be numbers is text.")
     whole = min(x.ndim for x in (obs, action, reward, length, ends)) > 0 and length.dtype == np.int64
     if not whole or not len(obs) - len(length) == len(action) == len(reward) == length.sum():
         raise CairnError(f"{path} is corrupt: its episodes do not add up.")
-    if ends.shape != length.shape or (length < 1).any():
+    if ends.shape != length.shape or (length < 1).any() or (length > len(reward)).any():
         raise CairnError(f"{path} is corrupt: it holds an episode without a step, or without an end.")
     out, at = [], 0
     for k, count in enumerate(length):
         steps, seen = slice(at, at + count), slice(at + k, at + k + count + 1)
         out.append((obs[seen], action[steps], reward[steps], bool(ends[k])))
         at += count
-    return str(data["task"]), out
+    try:
+        return shown(str(data["task"])), out
+    except ValueError as error:  # text that is none
+        raise CairnError(f"{path} is corrupt: the name of its task cannot be read.") from error
 
 
 def _checked(path: Path, raw: Raw, spec: Spec) -> Demos:

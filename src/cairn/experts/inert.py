@@ -10,12 +10,14 @@ from __future__ import annotations
 import io
 import pickle
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
+from cairn.core.untrusted import NAME, shown
 
 # What arrays, generators and spaces are pickled by, in all versions: numpy.core is numpy._core now, gym is gymnasium.
 NUMPY = "|".join(
@@ -26,6 +28,32 @@ NUMPY = "|".join(
     ]
 )
 SPACES = r"gym(nasium)?\.(spaces\.\w+\.\w+|utils\.seeding\.[\w.]+)|collections\.OrderedDict"
+
+
+def _counted(function: Any) -> Any:
+    """An operation of a pickle that is counted."""
+
+    def counted(reader: Any) -> None:
+        reader.step()
+        function(reader)
+
+    return counted
+
+
+def _put(into: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
+    if type(into) is not dict:
+        raise TypeError("only dictionaries have items")
+    for key, value in pairs:
+        if not isinstance(key, KEYS):
+            raise TypeError("a key is neither text nor a number")
+        into[key] = value
+
+
+def _mapping(pairs: Iterable[tuple[Any, Any]] = ()) -> dict[Any, Any]:
+    """A dictionary whose keys are plain."""
+    made: dict[Any, Any] = {}
+    _put(made, pairs.items() if isinstance(pairs, dict) else pairs)
+    return made
 
 
 class Record:
@@ -43,6 +71,14 @@ class Record:
         self.state = state
 
 
+OPERATIONS = 500_000  # of one pickle
+CLASSES = 1_000  # that it names
+EXPANDED = 1_000_000  # values, each counted as often as it is referred to
+UNPACKED = 2**28  # bytes of text and numbers, counted likewise
+DEPTH = 100
+KEYS = (str, bytes, int, float, bool, type(None))  # hashing a tuple of tuples may never end
+
+
 class _Foreign(Exception):
     """A name that is not admitted."""
 
@@ -53,26 +89,100 @@ class _Reader(pickle._Unpickler):
     def __init__(self, blob: bytes, admitted: str) -> None:
         super().__init__(io.BytesIO(blob))
         self.admitted = admitted
+        self.operations = 0
+        self.classes: dict[str, Any] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        if not re.fullmatch(self.admitted, f"{module}.{name}"):
-            raise _Foreign(f"{module}.{name}")
-        return dict if name == "OrderedDict" else type(name, (Record,), {"__module__": module})
+        full = f"{module}.{name}"
+        if full not in self.classes:
+            if len(full) > NAME or len(self.classes) >= CLASSES or not re.fullmatch(self.admitted, full):
+                raise _Foreign(full)
+            self.classes[full] = _mapping if name == "OrderedDict" else type(name, (Record,), {"__module__": module})
+        return self.classes[full]
+
+    def persistent_load(self, told: Any) -> Any:  # tensors of torch are named so; here they are only looked at
+        return None
+
+    def step(self: Any) -> None:
+        self.operations += 1
+        if self.operations > OPERATIONS:
+            raise ValueError("too many operations")
 
     def load_bytearray(self: Any) -> None:  # the standard one makes room first
         self.append(bytearray(self.read(int.from_bytes(self.read(8), "little"))))
 
-    dispatch = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: load_bytearray}
+    def load_setitem(self: Any) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        _put(self.stack[-1], [(key, value)])
+
+    def load_setitems(self: Any) -> None:
+        items = self.pop_mark()
+        _put(self.stack[-1], zip(items[::2], items[1::2], strict=True))
+
+    def load_dict(self: Any) -> None:
+        items = self.pop_mark()
+        self.append(_mapping(zip(items[::2], items[1::2], strict=True)))
+
+    def load_build(self: Any) -> None:
+        state, made = self.stack.pop(), self.stack[-1]
+        if isinstance(made, Record):
+            made.__setstate__(state)
+        elif type(made) is not dict:  # one may carry attributes, which nobody asks for
+            raise TypeError("only objects have a state")
+
+    dispatch = {
+        **pickle._Unpickler.dispatch,
+        pickle.BYTEARRAY8[0]: load_bytearray,
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+        pickle.DICT[0]: load_dict,
+        pickle.BUILD[0]: load_build,
+    }
+    for _op in (pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET, pickle.EXT1, pickle.EXT2, pickle.EXT4):
+        del dispatch[_op[0]]  # sets would hash what they hold; extensions name classes by number
+    dispatch = {op: _counted(function) for op, function in dispatch.items()}
 
 
 def load(blob: bytes, admitted: str, source: str) -> Any:
     """What a pickle holds. CairnError where it names anything but what is `admitted` (a pattern of dotted names)."""
     try:
-        return _Reader(blob, admitted).load()
+        found = _Reader(blob, admitted).load()
+        _expanded(found, {}, 0)
+        return found
     except _Foreign as error:
-        raise CairnError(f"{source} names {str(error)!r}, which has no place there; nothing of it was run.") from None
+        told = shown(str(error))
+        raise CairnError(f"{source} names {told!r}, which has no place there; nothing of it was run.") from None
     except Exception as error:  # damaged pickles fail in any way they like
         raise CairnError(f"{source} is cut short or damaged.") from error
+
+
+def _expanded(value: Any, seen: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
+    """How many values, and bytes, there would be if nothing were shared; ValueError past the limits.
+
+    Lists within lists, each held twice by the next, are few values and take for ever to compare, hash or print.
+    """
+    if isinstance(value, (str, bytes, bytearray)):
+        return 1, len(value)
+    if isinstance(value, Record):
+        parts = [value.args, value.state]
+    elif isinstance(value, dict):
+        parts = [*value.keys(), *value.values()]
+    elif isinstance(value, (list, tuple)):
+        parts = list(value)
+    else:
+        return 1, 8
+    if id(value) not in seen:
+        if depth > DEPTH:
+            raise ValueError("nested too deep, or within itself")
+        seen[id(value)] = (0, 0)
+        found = [_expanded(part, seen, depth + 1) for part in parts]
+        seen[id(value)] = 1 + sum(n for n, _ in found), sum(size for _, size in found)
+    elif seen[id(value)] == (0, 0):
+        raise ValueError("nested within itself")
+    count, size = seen[id(value)]
+    if count > EXPANDED or size > UNPACKED:
+        raise ValueError("larger than it may be")
+    return count, size
 
 
 def name_of(value: Any) -> str:
@@ -96,13 +206,18 @@ def array(value: Any) -> Array:
             (dtype, raw), shape, fortran = value.args, (), False
         else:
             raise ValueError("not an array")
+        whole = isinstance(shape, tuple) and len(shape) <= 32 and all(type(n) is int for n in shape)
+        if not (whole and isinstance(raw, (bytes, bytearray))):  # bytes(n) would make room for n
+            raise ValueError("not an array")
         return np.frombuffer(bytes(raw), _dtype(dtype)).reshape(shape, order="F" if fortran else "C")
-    except (AttributeError, IndexError, TypeError) as error:
+    except (AttributeError, IndexError, OverflowError, TypeError) as error:
         raise ValueError("not an array") from error
 
 
 def _dtype(record: Any) -> np.dtype[Any]:
     code, order = record.args[0], record.state[1]
+    if not (isinstance(code, str) and isinstance(order, str) and len(code) < 9):
+        raise ValueError("not an array of numbers")
     if not re.fullmatch(r"[<>|=][biuf][1248]", f"{order}{code}"):
         raise ValueError(f"an array of {code!r} is not one of numbers")
     return np.dtype(f"{order}{code}")

@@ -12,6 +12,7 @@ from torch import Tensor
 from cairn.agents.imported import ACTIVATIONS, Algorithm, Noise
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Box, Discrete
+from cairn.core.untrusted import shown
 from cairn.experts import inert
 from cairn.experts.archive import Archive, Layer, laid_out_by_sb3
 
@@ -156,7 +157,10 @@ READERS: dict[Algorithm, Callable[[Archive, int, int], Networks]] = {
 
 
 def _critics(archive: Archive, widths: Sequence[int]) -> list[list[Layer]]:
-    return [archive.mlp(f"critic.qf{i}", widths) for i in range(int(archive.settings.get("n_critics", 2)))]
+    return [
+        archive.mlp(f"critic.qf{i}", widths)
+        for i in range(min(int(archive.settings.get("n_critics", 2)), len(archive.weights) + 1))
+    ]
 
 
 def _net_arch(archive: Archive, default: list[int], critic: str) -> tuple[list[int], list[int]]:
@@ -167,7 +171,7 @@ def _net_arch(archive: Archive, default: list[int], critic: str) -> tuple[list[i
     apart = listed.pop() if listed and isinstance(listed[-1], dict) else {}
     both = [[*listed, *(apart.get(key) or [])] for key in ("pi", critic)]
     if not all(type(width) is int and width > 0 for widths in both for width in widths):
-        raise CairnError(f"{archive.path}: its net_arch is {told}, which does not tell widths of layers.")
+        raise CairnError(f"{archive.path}: its net_arch is {shown(told)}, which does not tell widths of layers.")
     return both[0], both[1]
 
 
@@ -177,7 +181,9 @@ def _activation(archive: Archive, default: str) -> str:
         return default
     module, _, name = inert.name_of(told).rpartition(".")
     if name.lower() not in ACTIVATIONS or not module.startswith("torch.nn."):
-        raise CairnError(f"{archive.path} has the activation {name or told}; Cairn has {', '.join(ACTIVATIONS)}.")
+        raise CairnError(
+            f"{archive.path} has the activation {shown(name or told)}; Cairn has {', '.join(ACTIVATIONS)}."
+        )
     return name.lower()
 
 

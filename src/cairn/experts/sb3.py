@@ -17,6 +17,7 @@ from cairn.agents.imported import Algorithm, Imported, ImportedConfig
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Box, Discrete, Spec
+from cairn.core.untrusted import MIB, ZIP, read_bytes
 from cairn.envs.make import Task
 from cairn.experts import inert
 from cairn.experts.archive import Archive, laid_out_by_sb3
@@ -24,6 +25,7 @@ from cairn.experts.networks import read_networks
 from cairn.nets.state import unpack
 from cairn.vector.base import GOAL_KEYS, spec_of_env
 
+STATISTICS = 64 * MIB  # bytes of a VecNormalize's file
 ADMITTED = "|".join(
     [
         inert.NUMPY,
@@ -138,9 +140,7 @@ def read_statistics(path: Path, parts: dict[str, int]) -> tuple[dict[str, Array]
 
     There are none where it normalised rewards only.
     """
-    if not path.is_file():
-        raise CairnError(f"there is no file {path}.")
-    found = inert.load(path.read_bytes(), ADMITTED, str(path))
+    found = inert.load(read_bytes(path, STATISTICS), ADMITTED, str(path))
     if not inert.name_of(found).endswith(".VecNormalize"):
         raise CairnError(f"{path} holds no statistics of a VecNormalize.")
     with laid_out_by_sb3(path), np.errstate(invalid="ignore"):
@@ -175,7 +175,7 @@ def _about(archive: Archive, normalizer: Path | None) -> dict[str, Any]:
     """Where a policy comes from. Training of ppo and a2c leaves a trace of a VecNormalize, that of the others none."""
     about: dict[str, Any] = {
         "imported": archive.path.name,
-        "sha256": hashlib.sha256(archive.path.read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(read_bytes(archive.path, ZIP)).hexdigest(),
         "normalizer": None if normalizer is None else normalizer.name,
     }
     if archive.algorithm in ("ppo", "a2c") and archive.data.get("_last_original_obs") and normalizer is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import html
 
+from cairn.core.untrusted import printable
+
 CLOSED = {"meta", "link", "img", "path", "line", "rect", "circle", "polygon"}  # without children they close themselves
 
 
@@ -14,7 +16,7 @@ class Html(str):
 
 def plain(value: object) -> str:
     """Any value as text that pages and terminals can hold: control characters and halves of surrogates become �."""
-    return "".join(c if c.isprintable() or c in "\n\t\xa0\u3000" else "�" for c in str(value))
+    return printable(value)
 
 
 def text(value: object) -> Html:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cairn.core.errors import CairnError
+from cairn.core.untrusted import NotThere, read_bytes, read_json, read_npz
 from cairn.recipes import RECIPES
 from cairn.train.checkpoint import about_policy
 from cairn.train.curves import MEASURES, Curves, Point, finite, held, read_curves, read_remarks
@@ -23,6 +24,7 @@ NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "ray_address",
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
 LARGEST = 64 * 2**20  # bytes of one picture or film that a page takes in
+MEDIA = 100  # pictures and films of one run that a page takes in
 MOST = 1e15  # a step or a value beyond this is no measurement
 APART = 1e-4  # relative: metrics.csv keeps six figures
 
@@ -179,11 +181,11 @@ def read_run(path: Path, *, media: bool = True) -> RunFolder:
 
 def _json(path: Path, faults: list[str]) -> dict[str, Any] | None:
     try:
-        body = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        body = read_json(path)
+    except NotThere:
         return None
-    except (ValueError, OSError, RecursionError):
-        faults.append(f"{path} cannot be read: it is cut short or not JSON.")
+    except CairnError as error:
+        faults.append(str(error))
         return None
     if not isinstance(body, dict):
         faults.append(f"{path} was not written by Cairn.")
@@ -209,8 +211,8 @@ def _config(path: Path, faults: list[str]) -> dict[str, Any]:
 def _curves(path: Path, faults: list[str]) -> Curves:
     try:
         curves = read_curves(path)
-    except OSError as error:
-        faults.append(f"{path / 'metrics.csv'} cannot be read: {error.strerror}.")
+    except CairnError as error:
+        faults.append(str(error))
         return Curves({})
     if curves.lost:
         faults.append(f"{curves.lost} of the lines in {path / 'metrics.csv'} are no measurements and were left out.")
@@ -234,9 +236,9 @@ def _score(path: Path, faults: list[str]) -> dict[str, Any] | None:
 def _check_evaluations(path: Path, curves: Curves, faults: list[str]) -> None:
     """evaluations.npz keeps every episode: a mean that metrics.csv tells otherwise was altered by hand."""
     try:
-        with np.load(path / "evaluations.npz", allow_pickle=False) as kept:
-            means = {int(s): float(np.mean(row)) for s, row in zip(kept["timesteps"], kept["results"], strict=True)}
-    except FileNotFoundError:
+        kept = read_npz(path / "evaluations.npz", ["timesteps", "results"])
+        means = {int(s): float(np.mean(row)) for s, row in zip(kept["timesteps"], kept["results"], strict=True)}
+    except NotThere:
         return
     except Exception:  # a zip can be broken in many ways
         faults.append(f"{path / 'evaluations.npz'} cannot be read: it is cut short or not an archive of NumPy's.")
@@ -261,7 +263,7 @@ def _check_policy(path: Path, faults: list[str]) -> None:
 
 def _media(path: Path, faults: list[str]) -> tuple[Media, ...]:
     """video.mp4 (else the first film) and the pictures beside it."""
-    files = sorted(p for p in path.iterdir() if p.suffix.lower() in FILMS | PICTURES and p.is_file())
+    files = sorted(p for p in path.iterdir() if p.suffix.lower() in FILMS | PICTURES)[:MEDIA]
     films = sorted((p for p in files if p.suffix.lower() in FILMS), key=lambda p: (p.name != "video.mp4", p.name))
     found = [_medium(p, faults) for p in films[:1] + [p for p in files if p.suffix.lower() in PICTURES]]
     return tuple(medium for medium in found if medium is not None)
@@ -270,12 +272,9 @@ def _media(path: Path, faults: list[str]) -> tuple[Media, ...]:
 def _medium(path: Path, faults: list[str]) -> Media | None:
     kind = (FILMS | PICTURES)[path.suffix.lower()]
     try:
-        if path.stat().st_size > LARGEST:
-            faults.append(f"{path} is larger than {LARGEST // 2**20} MiB and was left out.")
-            return None
-        data = path.read_bytes()
-    except OSError as error:
-        faults.append(f"{path} cannot be read: {error.strerror}.")
+        data = read_bytes(path, LARGEST, links=False)  # a link could lead to any file of this machine
+    except CairnError as error:
+        faults.append(f"{str(error).rstrip('.')}, and was left out.")
         return None
     signs = {"video/mp4": (b"ftyp", b"moov"), "image/png": (b"\x89PNG", b"IEND"), "image/jpeg": (b"\xff\xd8",)}
     if not data or not all(sign in data for sign in signs.get(kind, ())):

@@ -11,6 +11,7 @@ from typing import Any
 from cairn import __version__
 from cairn.agents import agent_name
 from cairn.core.errors import CairnError
+from cairn.core.untrusted import read_json
 from cairn.envs.make import Task
 from cairn.recipes import RECIPES
 from cairn.report.stats import bootstrap, interquartile_mean
@@ -139,9 +140,9 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
     records = []
     for path in sorted(results.glob(f"{name}-s*.json")):
         try:
-            record = json.loads(path.read_text())
+            record = read_json(path)
             float(record["figure"])
-        except (ValueError, TypeError, KeyError, OSError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise CairnError(f"{path} is not a recorded result.") from error
         if record.get("digest") != digest(record)[:DIGITS]:
             raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
@@ -152,7 +153,7 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
 def anchors(results: Path) -> dict[str, str]:
     """The best that others have published of a recipe's task, where something is known: results/anchors.json."""
     path = results / "anchors.json"
-    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    found: dict[str, str] = read_json(path) if path.exists() else {}
     return found
 
 

@@ -102,7 +102,7 @@ class Budget(TorchFunctionMode):
     """Inside it no more tensors, and no larger ones, are made than was granted; the rest is a CairnError."""
 
     def __init__(self, numbers: int, tensors: int, sentence: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.numbers, self.tensors, self.sentence = numbers, tensors, sentence
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

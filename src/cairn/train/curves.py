@@ -50,7 +50,8 @@ def read_curves(folder: Path) -> Curves:
     for line in whole[1:]:
         try:
             step, seconds, name, value = line.split(",")
-            named.setdefault(name, []).append(Point(int(step), float(seconds), float(value)))
+            point = Point(int(step), float(seconds), float(value))
+            named.setdefault(name, []).append(point)
         except ValueError:
             lost += 1
     return Curves(named, lost)
