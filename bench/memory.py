@@ -26,7 +26,7 @@ def peak_memory_mb() -> float:
 
 def resident_mb() -> tuple[float, float]:
     """Resident memory of this process alone: now, and at its highest. getrusage's peak outlives exec; /proc's not."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
     return _kilobytes(fields, "VmRSS") / 1024, _kilobytes(fields, "VmHWM") / 1024
 

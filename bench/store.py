@@ -15,7 +15,7 @@ SCALE = ROOT / "results" / "scale.json"  # many environments, many machines, man
 
 def save(entry: dict[str, Any], path: Path = RESULTS) -> None:
     """Replace the entry of the same name (and seed, where it has one), or append it; all others are kept."""
-    entries = json.loads(path.read_text()) if path.exists() else []
+    entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     at = next((i for i, old in enumerate(entries) if _key(old) == _key(entry)), len(entries))
     entries[at : at + 1] = [entry]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Pat
     folder.mkdir(parents=True, exist_ok=True)
     texts = [_template("goal" if goal else "task"), _template("test") + (_template("goal_test") if goal else "")]
     for path, text in zip(paths, texts, strict=True):
-        with open(path, "x") as file:
+        with open(path, "x", encoding="utf-8") as file:
             file.write(text.replace("MyTask", title).replace("my_task", module))
     return f"{module}:{title}-v0", paths
 
@@ -42,4 +42,4 @@ def named(name: str) -> tuple[str, str]:
 
 
 def _template(name: str) -> str:
-    return files("cairn.envs").joinpath("templates", f"{name}.txt").read_text()
+    return files("cairn.envs").joinpath("templates", f"{name}.txt").read_text(encoding="utf-8")

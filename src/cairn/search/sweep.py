@@ -48,7 +48,7 @@ def sweep(
     if not made_of.exists():
         must_be_new(out, but=r"s\d+")
     out.mkdir(parents=True, exist_ok=True)
-    made_of.write_text(wanted)
+    made_of.write_text(wanted, encoding="utf-8")
     with ThreadPoolExecutor(jobs) as pool:
         told = ["--trust"] if trust else []
         return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes, told), seeds))
@@ -75,7 +75,7 @@ def _trial(
         if said.returncode != 0:
             lines = said.stderr.strip().splitlines() or ["it said nothing"]
             return Trial(seed, folder, fault=lines[-1])
-        score.write_text(said.stdout)
+        score.write_text(said.stdout, encoding="utf-8")
     found, last = read_json(score), read_curves(folder).last()
     by_success = read_recipe(folder).metric == "success"
     try:

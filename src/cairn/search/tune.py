@@ -58,7 +58,7 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     if not any(t.value is not None and t.state.name == "COMPLETE" for t in study.trials):
         raise CairnError(f"not one trial was finished; {out} holds what they said.")
     best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
-    (out / "best.json").write_text(json.dumps(to_plain(best), indent=2) + "\n")
+    (out / "best.json").write_text(json.dumps(to_plain(best), indent=2) + "\n", encoding="utf-8")
     return study
 
 
@@ -112,9 +112,9 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
     import optuna
 
     plan = folder.with_suffix(".json")
-    plan.write_text(json.dumps(to_plain(recipe)) + "\n")
+    plan.write_text(json.dumps(to_plain(recipe)) + "\n", encoding="utf-8")
     env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
-    with open(folder.with_suffix(".log"), "w") as log:
+    with open(folder.with_suffix(".log"), "w", encoding="utf-8") as log:
         command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # which was written just above
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, preexec_fn=_die_with_parent)
     seen = 0

@@ -48,14 +48,14 @@ def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
 def memory() -> tuple[int, int]:
     """Bytes that are free or can be freed, and in all; a container's own limits count. Without /proc, no limit."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return sys.maxsize, sys.maxsize
     found = {name: 1024 * int(rest.split()[0]) for name, rest in (line.split(":", 1) for line in lines)}
     free, whole = found["MemAvailable"], found["MemTotal"]
     try:
-        most = int(Path("/sys/fs/cgroup/memory.max").read_text())  # "max" where there is none
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        most = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8"))  # "max" where there is none
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return free, whole
     return min(free, most - used), min(whole, most)

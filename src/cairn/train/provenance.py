@@ -72,7 +72,7 @@ def commit() -> str | None:
 def hardware(device: str) -> str:
     """In words: '2 cores of Intel Xeon ..., 24 GB', and the GPU where one learns."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         model = "a CPU"
