@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from cairn.core.calls import option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.doctor.examine import examine, late
@@ -129,7 +130,7 @@ def _hung(asked: int, seconds: float) -> Finding:
         "error",
         f"{what}() does not come back.",
         f"no answer for {seconds:.1f} s",
-        "Look for a loop without an end or a wait for something outside; with --seconds it is given longer.",
+        f"Look for a loop without an end or a wait for something outside; with {option('seconds')} it is given longer.",
     )
 
 

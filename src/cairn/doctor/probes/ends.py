@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cairn.core.calls import option
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding
 from cairn.doctor.patient import Patient, Raised
@@ -88,7 +89,8 @@ def endless(p: Patient) -> Iterator[Finding]:
             "warning",
             "Episodes do not end, and the task has no time limit.",
             f"no end in {sum(t.length for t in p.plays):,} steps, the longest episode {longest:,}",
-            "Register it with max_episode_steps, or use --time-limit: statistics and resets wait for an end.",
+            f"Register it with max_episode_steps, or use {option('time_limit')}: statistics and resets"
+            " wait for an end.",
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.calls import option
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding, plural
@@ -51,7 +52,7 @@ def success(p: Patient) -> Iterator[Finding]:
             "hint",
             "The task does not say whether an episode succeeded.",
             "no is_success or success in the info of a step",
-            "Put is_success into info; --metric success judges by it.",
+            f"Put is_success into info; {option('metric', 'success')} judges by it.",
         )
         return
     if len(np.unique(np.round(_paid(p.rule, pairs)[:2], 6))) > 2:

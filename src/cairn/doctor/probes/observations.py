@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from cairn.core.calls import option
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding, plural
 from cairn.doctor.patient import Patient
@@ -140,7 +141,7 @@ def scale(p: Patient) -> Iterator[Finding]:
         "Some entries of the observation are far larger than others.",
         f"root mean square above {LARGE:g}: entries {_some(large)}; entry {worst} {size[worst]:.4g}, the median"
         f" entry {float(np.median(size)):.3g}",
-        "Scale them in the task, or use --agent.normalise.",
+        f"Scale them in the task, or use {option('agent.normalise')}.",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cairn.core.calls import option
 from cairn.doctor.finding import Finding, plural
 from cairn.doctor.patient import Patient
 from cairn.doctor.play import Trace
@@ -48,7 +49,7 @@ def seen(p: Patient) -> Iterator[Finding]:
                 "hint",
                 "Random play never reaches a goal.",
                 f"reward {told}",
-                "Use --hindsight future: it learns from the goals that were reached instead.",
+                f"Use {option('hindsight', 'future')}: it learns from the goals that were reached instead.",
             )
         return
     yield Finding(
@@ -56,7 +57,8 @@ def seen(p: Patient) -> Iterator[Finding]:
         "warning",
         "The reward never changed and no episode ended early: nothing can be learned from what was seen.",
         f"reward {told}, uniform actions and held ones",
-        "Reward progress, begin some episodes near the reward, or bring demonstrations (--demos, --expert).",
+        "Reward progress, begin some episodes near the reward, or bring demonstrations"
+        f" ({option('demos')}, {option('expert')}).",
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cairn.core.calls import option
 from cairn.doctor.finding import Finding
 from cairn.doctor.patient import Copy, Patient
 from cairn.doctor.play import draw
@@ -44,7 +45,8 @@ def speed(p: Patient) -> Iterator[Finding]:
             "warning" if rate < CRAWLING else "hint",
             "The task is slow.",
             f"{rate:.0f} steps a second; a million take {1e6 * step / 3600:.1f} h in one process",
-            "Run copies in parallel (--envs, --vector async), render nothing while training, simulate less.",
+            f"Run copies in parallel ({option('envs')}, {option('vector', 'async')}), render nothing while training,"
+            " simulate less.",
         )
     length = float(np.mean([t.length for t in p.plays]) if p.plays else len(stepping))
     if reset > 0.02 and reset > step * length:
