@@ -22,11 +22,13 @@ from cairn.core.seeding import derive, derive_many
 from cairn.core.types import ActionSpec, Array, Box, Step
 from cairn.doctor.watch import watching
 from cairn.envs.make import Task, as_task
-from cairn.recipes import find
+from cairn.recipes import RECIPES, find
 from cairn.train.checkpoint import load_agent, load_policy, save_policy
+from cairn.train.config import read_recipe
 from cairn.train.evaluate import Score, as_policy, evaluate
+from cairn.train.folder import run_path
 from cairn.train.recipe import Recipe, on_its_task
-from cairn.train.run import read_recipe
+from cairn.train.resume import check_recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
 from cairn.vector.base import Vector, spec_of_env
@@ -56,13 +58,15 @@ def train(
 
     A recipe may also be a file (.json). The expert of an imitator may be a model or any function of an observation.
     """
-    base = _recipe(recipe)
+    base, folder, resume = _recipe(recipe), _folder(out), fit("resume", resume, bool)
+    if resume and folder is not None and not isinstance(recipe, Recipe):
+        base = _stored(folder, base)
     expert, changes = _taken_expert(changes)
     meant, said = on_its_task(_changed(base, changes), base, changes)
     if said:
         print(f"cairn: {said}", file=sys.stderr)
     with _disk():
-        return run_recipe(meant, _folder(out), resume=fit("resume", resume, bool), expert=expert, watch=watching)
+        return run_recipe(meant, folder, resume=resume, expert=expert, watch=watching)
 
 
 def _recipe(recipe: Any) -> Recipe:
@@ -83,8 +87,15 @@ def _disk() -> Iterator[None]:
         raise CairnError(f"{error.filename or 'a file'}: {error.strerror or error}.") from error
 
 
+def _stored(folder: Path, named: Recipe) -> Recipe:
+    """The recipe of the run in `folder`, of which a user named the recipe."""
+    found = read_recipe(folder, trust=True)
+    check_recipe(found, named, folder, RECIPES)  # the same task, then
+    return found
+
+
 def _folder(out: Any) -> Path | None:
-    return None if out is None else _path("out", out)
+    return None if out is None else run_path(_path("out", out))
 
 
 def _path(name: str, path: Any) -> Path:
@@ -245,26 +256,28 @@ class Model:
                     f"learn takes no {one}: the agent was made for another task than that; write"
                     f" {name}(cairn.envs.make.Task({self.task.id!r}, {one.removeprefix('env_')}=...))."
                 )
-        plan = Recipe(
-            env=self.task.id,
-            time_limit=self.task.time_limit,
-            env_args=self.task.args,
-            time_feature=self.task.time_feature,
-            history=self.task.history,
-            reward_floor=self.task.reward_floor,
-            resets=self.task.resets,
-            agent=self.config,
-            steps=steps,
-            envs=self.envs,
-            seed=self.seed,
-            device=self.device,
-            threads=self.threads,
-            eval_every=steps,
-            name=f"{self.kind}-{self.task.id}",
-        )
+        own: dict[str, Any] = {
+            "env": self.task.id,
+            "time_limit": self.task.time_limit,
+            "env_args": self.task.args,
+            "time_feature": self.task.time_feature,
+            "history": self.task.history,
+            "reward_floor": self.task.reward_floor,
+            "resets": self.task.resets,
+            "agent": self.config,
+            "steps": steps,
+            "envs": self.envs,
+            "seed": self.seed,
+            "device": self.device,
+            "threads": self.threads,
+        }
         expert, changes = _taken_expert(recipe)
-        plan, folder = _changed(plan, changes), _folder(out)
-        resume = fit("resume", resume, bool)
+        folder, resume = _folder(out), fit("resume", resume, bool)
+        if resume and folder is not None:
+            plan = replace(read_recipe(folder, trust=True), **own)  # with this model's own task
+        else:
+            plan = Recipe(**own, eval_every=steps, name=f"{self.kind}-{self.task.id}")
+        plan = _changed(plan, changes)
         with _disk():
             run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
         return self

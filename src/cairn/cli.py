@@ -33,7 +33,8 @@ MODULE_ID = re.compile(r"[^\W\d][\w.]*:[\w./-]+")  # a task of a module that is 
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
-  cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--resume] [--out FOLDER] [--record results]
+  cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--out FOLDER] [--record results]
+  cairn train RUN --resume [--steps N]     continue the run of a folder
   cairn train --env ENV --agent sac [options]     any Gymnasium id, without a recipe
   cairn train FILE.json [--trust] [options]     a recipe in a file: a run's config.json, what tune found, your own
   cairn eval PATH [--episodes 100] [--seed 1000] [--json] [--record results]
@@ -226,6 +227,7 @@ def command_train(args: list[str]) -> int:
     from cairn.doctor.watch import watching
     from cairn.report.table import recordable
     from cairn.report.video import prepare_headless
+    from cairn.train.folder import check_name, new_folder, run_path
     from cairn.train.trainer import train
 
     prepare_headless()
@@ -233,19 +235,22 @@ def command_train(args: list[str]) -> int:
     results, args = _take(args, "--record")
     resume, trust = "--resume" in args, "--trust" in args
     args = [a for a in args if a not in ("--resume", "--trust")]
-    base, rest = _base_recipe(args, trust=trust)
+    folder = None if out is None else run_path(out)
     if resume:
-        base, folder = _stored_recipe(base, rest, out, trust=trust)
-        rest = _only(_take(rest, "--seed")[1], ("--steps", "--device"))
+        base, rest, folder = _to_resume(args, folder, trust=trust)
+    else:
+        base, rest = _to_start(args, trust=trust)
     recipe = _asked(base, rest, "train")
-    if not resume:
-        folder = Path(out) if out else _new_folder(Path("runs"), f"{recipe.name}-s{recipe.seed}")
+    if folder is None:
+        name = recipe.name if recipe.name == base.name else check_name(recipe.name)
+        folder = new_folder(Path("runs"), name, recipe.seed)
     if results:
         recordable(recipe.name, recipe.judged_task)  # or hours later there would be none
         writable_folder(Path(results), "--record")
     outcome = train(recipe, folder, resume=resume, watch=watching)
     if outcome.interrupted:
-        print(f"{outcome.interrupted} at step {outcome.step:,}: saved in {folder}; continue it with --resume.")
+        done = f"saved in {folder}; continue it" if outcome.saved else "nothing was saved yet; begin again"
+        print(f"{outcome.interrupted} at step {outcome.step:,}: {done} with --resume.")
         return {"SIGINT": 130, "SIGTERM": 143}[outcome.interrupted]
     speed = outcome.step / max(outcome.seconds, 1e-9)
     taken = f"{outcome.step:,} steps in {outcome.seconds:.0f} s ({speed:,.0f}/s)"
@@ -521,6 +526,7 @@ def command_new_env(args: list[str]) -> int:
 def command_sweep(args: list[str]) -> int:
     from cairn.search.sweep import sweep, table
     from cairn.train.card import runs_code
+    from cairn.train.folder import folder_name
     from cairn.train.trainer import check as check_recipe_can_train
 
     own, out, rest = _many(args, {"--seeds": 5, "--jobs": 1, "--episodes": 100}, "sweep")
@@ -531,7 +537,7 @@ def command_sweep(args: list[str]) -> int:
     recipe = _asked(base, options, "sweep")
     check_recipe_can_train(recipe)  # mistakes come before anything starts
     trust = trust or runs_code(recipe.judged_task)  # as the user typed it, then
-    folder, seeds = Path(out or f"runs/sweep-{base.name}"), range(1, own["--seeds"] + 1)
+    folder, seeds = Path(out or f"runs/{folder_name(f'sweep-{base.name}')}"), range(1, own["--seeds"] + 1)
     trials = sweep(rest[0], options, seeds, folder, jobs=own["--jobs"], episodes=own["--episodes"], trust=trust)
     print(table(trials))
     return int(any(trial.fault for trial in trials))
@@ -561,13 +567,14 @@ def _counted(name: str, text: str) -> int:
 
 def command_tune(args: list[str]) -> int:
     from cairn.search.tune import table, tune
+    from cairn.train.folder import folder_name
 
     vary, rest = _take(args, "--vary")
     own, out, rest = _many(rest, {"--trials": 20, "--jobs": 1}, "tune")
     trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
     base, options = _base_recipe(rest, trust=trust)
     recipe = _asked(base, options, "tune")
-    folder = Path(out or f"runs/tune-{base.name}")
+    folder = Path(out or f"runs/{folder_name(f'tune-{base.name}')}")
     names = [
         name.strip().removeprefix("--").removeprefix("agent.").replace("-", "_") for name in (vary or "").split(",")
     ]
@@ -604,8 +611,8 @@ def _base_recipe(args: list[str], *, trust: bool) -> tuple[Any, list[str]]:
     """The named recipe, or one made from --env and --agent; and the options that remain."""
     from cairn.agents import config_type
     from cairn.recipes import RECIPES, find
+    from cairn.train.config import read_recipe
     from cairn.train.recipe import Recipe
-    from cairn.train.run import read_recipe
 
     if args and args[0].endswith(".json"):
         return read_recipe(Path(args[0]), trust=trust), args[1:]
@@ -640,40 +647,47 @@ def _learner(cfg: Any, part: str, kind: str) -> Any:
     return config_type(kind)()
 
 
-def _only(args: list[str], allowed: Sequence[str]) -> list[str]:
-    for arg in args:
-        if arg.startswith("--") and arg.split("=")[0] not in allowed:
-            raise CairnError(
-                f"{arg.split('=')[0]} cannot change when a run is resumed; leave it out, or start a new run."
-            )
-    return args
+def _to_start(args: list[str], *, trust: bool) -> tuple[Any, list[str]]:
+    """The recipe of a new run, and the options that remain."""
+    from cairn.train.folder import is_run
+
+    if args and not args[0].startswith("-") and is_run(Path(args[0])):
+        raise CairnError(f"{args[0]} is the folder of a run; `cairn train {args[0]} --resume` continues it.")
+    return _base_recipe(args, trust=trust)
 
 
-def _new_folder(root: Path, stem: str) -> Path:
-    """runs/NAME-s0, or the next free runs/NAME-s0-2, -3, ..."""
-    folder, k = root / stem, 1
-    while folder.exists():
-        k += 1
-        folder = root / f"{stem}-{k}"
-    return folder
+def _to_resume(args: list[str], folder: Path | None, *, trust: bool) -> tuple[Any, list[str], Path]:
+    """The recipe of the run to resume, the options that remain, and its folder.
 
-
-def _stored_recipe(base: Any, rest: list[str], out: str | None, *, trust: bool) -> tuple[Any, Path]:
-    """The recipe of the run to resume: the one in --out, or the newest of this name and seed."""
+    The run is named by its folder, as RUN or --out RUN, or by its recipe: then the newest of that name and seed.
+    """
+    from cairn.recipes import RECIPES
     from cairn.train.card import check_task
-    from cairn.train.run import read_recipe
+    from cairn.train.config import read_recipe
+    from cairn.train.folder import folders_of
+    from cairn.train.resume import check_recipe
 
-    seed, _ = _take(rest, "--seed")
-    stem = f"{base.name}-s{base.seed if seed is None else seed}"
-    if out is not None:
-        folder = Path(out)
-    else:
-        found = [p for p in Path("runs").glob(f"{stem}*") if p.name == stem or p.name[len(stem) :][:1] == "-"]
+    named = args[0] if args and not args[0].startswith("-") else ""
+    if named and named not in RECIPES and not named.endswith(".json") and Path(named).is_dir():
+        if folder is not None:
+            raise CairnError(f"{named} and --out both name a run to resume; leave one out.")
+        return read_recipe(Path(named), trust=trust), args[1:], Path(named)
+    kind = any(arg.split("=")[0] == "--agent" for arg in args)
+    if folder is not None and not named and not kind:
+        return read_recipe(folder, trust=trust), args, folder
+    if not named and not kind and not {"--help", "-h"} & set(args):
+        raise CairnError("name the run to resume: `cairn train RUN --resume`, where RUN is its folder.")
+    base, rest = _base_recipe(args, trust=trust)
+    if folder is None:
+        told, _ = _take(rest, "--seed")
+        seed = int(told) if told is not None and told.isdecimal() else base.seed
+        found = folders_of(Path("runs"), base.name, seed)
         if not found:
             raise CairnError(
-                f"there is no run of {base.name} to resume under runs/ ({stem}); start it without --resume."
+                f"there is no run of {base.name} to resume under runs/ with seed {seed}; start it without --resume."
             )
-        folder = max(found, key=lambda p: p.stat().st_mtime)
+        folder = found[-1]
     stored = read_recipe(folder, trust=True)
-    check_task(stored.task, folder / "config.json", trust=trust or stored.env == base.env)  # which the user named
-    return stored, folder
+    check_recipe(stored, base, folder, RECIPES)  # the same task, which the user named
+    check_task(stored.judged_task, folder / "config.json", trust=trust or stored.env == base.env)
+    return stored, rest, folder

@@ -248,8 +248,8 @@ def test_the_progress_line_names_what_was_said():
 
 def test_what_was_said_is_not_said_again_after_a_resume(tmp_path):
     assert run(tmp_path, scale=1.0) == {"reward-scale": 512}
-    assert watching(PPO, ARM, tmp_path).said == {"reward-scale"}
-    assert watching(PPO, ARM, None).said == set()
+    assert watching(PPO, ARM, ["reward-scale"]).said == {"reward-scale"}
+    assert watching(PPO, ARM).said == set()
     [(step, finding)] = spoken(tmp_path)
     assert step == 512 and finding.severity == "warning" and "Divide the reward" in finding.remedy
     assert spoken(tmp_path / "nowhere") == []

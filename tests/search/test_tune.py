@@ -15,8 +15,8 @@ from cairn.core.errors import CairnError
 from cairn.recipes import find
 from cairn.search.space import bounds, scaled, varied
 from cairn.search.tune import _study, area
+from cairn.train.config import read_recipe
 from cairn.train.curves import Point, evaluations
-from cairn.train.run import read_recipe
 
 
 def test_a_trial_is_worth_its_mean_over_the_run_held_at_the_last():

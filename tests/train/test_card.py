@@ -20,10 +20,10 @@ from cairn.envs.make import Task
 from cairn.recipes import RECIPES
 from cairn.train.card import Budget
 from cairn.train.checkpoint import digest, export, load_policy, load_start, save_policy
+from cairn.train.config import read_recipe
 from cairn.train.evaluate import as_policy, evaluate
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.recipe import Recipe
-from cairn.train.run import read_recipe
 from cairn.train.trainer import train
 from cairn.vector.make import judging
 

@@ -1,5 +1,7 @@
 """Resuming is exact: killed and resumed runs end with the weights of a run left alone, to the last bit."""
 
+import errno
+import json
 import os
 import random
 import shutil
@@ -29,8 +31,12 @@ from cairn.agents import (
     TD3Config,
 )
 from cairn.core.errors import CairnError
+from cairn.core.schedules import constant
 from cairn.train.checkpoint import checkpoints, load_policy
+from cairn.train.config import read_recipe
+from cairn.train.folder import mark
 from cairn.train.recipe import Recipe
+from cairn.train.run import Run
 from cairn.train.trainer import train
 
 SMALL = {"hidden": (16, 16)}
@@ -246,7 +252,7 @@ def test_missing_replay_files_are_noticed(tmp_path, capsys):
     shutil.rmtree(tmp_path / "replay")
     for _ in range(2):  # nothing was made in their place
         with pytest.raises(CairnError, match="none of the checkpoints"):
-            train(plan, tmp_path, resume=True)
+            train(replace(plan, steps=1500), tmp_path, resume=True)
         assert "replay files of this run are missing" in capsys.readouterr().err
 
 
@@ -256,7 +262,7 @@ def test_missing_episode_files_are_noticed(tmp_path, capsys):
     (tmp_path / "replay" / "episode_end.bin").unlink()
     for _ in range(2):
         with pytest.raises(CairnError, match="none of the checkpoints"):
-            train(plan, tmp_path, resume=True)
+            train(replace(plan, steps=1500), tmp_path, resume=True)
         assert "episode_end.bin" in capsys.readouterr().err
 
 
@@ -277,7 +283,7 @@ def test_a_run_shorter_than_a_checkpoint_can_be_lengthened_and_a_refusal_destroy
     train(short, tmp_path)
     before = {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()}
     narrow = replace(short, checkpoint_every=100)  # less is kept for the time after a checkpoint
-    with pytest.raises(CairnError, match="none of the checkpoints"):
+    with pytest.raises(CairnError, match="with checkpoint_every 1500; it cannot go on with 100"):
         train(narrow, tmp_path, resume=True)
     assert {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()} == before
     with pytest.raises(CairnError, match="already holds a run"):
@@ -298,11 +304,192 @@ def test_a_run_killed_before_its_first_checkpoint_begins_where_it_was_to_start(t
 
 
 def test_what_a_start_left_of_its_replay_goes_and_what_is_not_ours_stays(tmp_path):
+    mark(tmp_path)
     (tmp_path / "replay").mkdir()
     (tmp_path / "replay" / "obs.bin").write_bytes(b"cut short")
+    (tmp_path / "replay" / "mine.bin").write_text("mine")
     assert train(replace(recipe("td3"), steps=300), tmp_path).step == 300
+    assert (tmp_path / "replay" / "mine.bin").read_text() == "mine"
     (tmp_path / "work" / "replay").mkdir(parents=True)
-    (tmp_path / "work" / "thesis.txt").write_text("years")
-    (tmp_path / "work" / "replay" / "mine.bin").write_text("mine")
-    train(replace(recipe("td3"), steps=300), tmp_path / "work")
-    assert (tmp_path / "work" / "replay" / "mine.bin").read_text() == "mine"
+    (tmp_path / "work" / "replay" / "obs.bin").write_text("mine")
+    with pytest.raises(CairnError, match="holds files that Cairn did not write"):
+        train(replace(recipe("td3"), steps=300), tmp_path / "work")
+    assert (tmp_path / "work" / "replay" / "obs.bin").read_text() == "mine"
+
+
+# -- what may change
+
+
+def test_what_would_give_other_weights_is_refused_by_its_name(tmp_path):
+    plan = replace(recipe("dqn"), steps=300, checkpoint_every=100)
+    train(plan, tmp_path)
+    before = contents(tmp_path)
+    agent = plan.agent
+    wrong = {
+        "seed 7; it cannot go on with 5": replace(plan, seed=5),
+        "envs 2; it cannot go on with 4": replace(plan, envs=4),
+        "agent.gamma 0.99; it cannot go on with 0.5": replace(plan, agent=replace(agent, gamma=0.5)),
+        "agent.lr .* it cannot go on with 0.5": replace(plan, agent=replace(agent, lr=constant(0.5))),
+        "agent.capacity 300; it cannot go on with 200": replace(plan, agent=replace(agent, capacity=200)),
+        "env_args {}; it cannot go on with": replace(plan, env_args={"sutton_barto_reward": True}),
+        "eval_episodes 2; it cannot go on with 3": replace(plan, eval_episodes=3),
+        "checkpoint_every 100; it cannot go on with 50": replace(plan, checkpoint_every=50),
+        "holds a run of dqn; it cannot go on as a2c": replace(plan, agent=A2CConfig(**SMALL)),
+        "its steps can be raised, but not lowered to 200": replace(plan, steps=200),
+    }
+    for words, other in wrong.items():
+        with pytest.raises(CairnError, match=words):
+            train(other, tmp_path, resume=True)
+    assert contents(tmp_path) == before
+
+
+def test_what_leaves_the_weights_alone_may_change(tmp_path):
+    plan = replace(recipe("sac"), steps=600, checkpoint_every=300)
+    plan = replace(plan, agent=replace(plan.agent, capacity=300))
+    train(plan, tmp_path / "alone")
+    train(replace(plan, steps=300), tmp_path / "moved")
+    changed = {"name": "other", "log_every": 50, "eval_every": 100, "vector": "async", "workers": 1, "threads": 1}
+    train(replace(plan, **changed, target=1e9, hold=3), tmp_path / "moved", resume=True)
+    left, right = weights(tmp_path / "alone"), weights(tmp_path / "moved")
+    assert all(torch.equal(left[key], right[key]) for key in left)
+    assert read_recipe(tmp_path / "moved").name == "other"
+    assert not list((tmp_path / "moved").glob("*.damaged"))
+
+
+def test_a_finished_run_resumed_again_changes_no_file(tmp_path):
+    plan = replace(recipe("dqn"), steps=600)
+    first = train(plan, tmp_path)
+    before = contents(tmp_path)
+    again = train(plan, tmp_path, resume=True)
+    assert contents(tmp_path) == before
+    assert again.score == first.score and again.step == first.step and again.best == first.best
+
+
+def test_a_solved_run_goes_on_where_another_target_is_asked_for(tmp_path):
+    plan = replace(recipe("a2c"), steps=2000, target=1.0, hold=1, checkpoint_every=200)
+    first = train(plan, tmp_path)
+    assert first.solved and first.step < 2000
+    assert train(plan, tmp_path, resume=True).step == first.step
+    assert train(replace(plan, target=1e6), tmp_path, resume=True).step >= 2000
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != ".lock"]
+    return {str(p.relative_to(folder)): (p.stat().st_mtime_ns, p.read_bytes()) for p in files}
+
+
+# -- damage to what is only written down
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "monitor.csv", "evaluations.npz", "tb"])
+@pytest.mark.parametrize("how", ["cut", "flip", "gone", "folder", "empty"])
+def test_a_damaged_log_never_stops_a_resume(name, how, tmp_path, capsys):
+    plan = replace(recipe("a2c"), steps=400, checkpoint_every=200, eval_every=200)
+    whole, path = tmp_path / "whole", tmp_path / "hurt" / name
+    train(plan, whole)
+    shutil.copytree(whole, tmp_path / "hurt")
+    train(replace(plan, steps=800), whole, resume=True)
+    damage(path, how)
+    train(replace(plan, steps=800), tmp_path / "hurt", resume=True)
+    left, right = weights(whole), weights(tmp_path / "hurt")
+    assert all(torch.equal(left[key], right[key]) for key in left)
+    said = capsys.readouterr().err
+    if name != "tb" or how in ("cut", "flip"):
+        assert f"{path} is" in said
+    if how not in ("gone", "folder") or name != "tb":
+        assert how == "gone" or path.with_name(f"{name}.damaged").exists()
+    if name.endswith("csv"):
+        assert b"\0" not in path.read_bytes() and len(path.read_bytes().splitlines()) > 2
+
+
+def damage(path: Path, how: str) -> None:
+    blob = path.read_bytes() if path.is_file() else b"events"
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if how == "folder":
+        path.mkdir()
+    elif how == "flip":
+        at = 3 * len(blob) // 4
+        path.write_bytes(blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1 :])
+    elif how != "gone":
+        path.write_bytes(blob[: len(blob) // 3] if how == "cut" else b"")
+
+
+def test_a_damaged_config_is_noticed_and_taken_from_the_checkpoint(tmp_path, capsys):
+    plan = replace(recipe("a2c"), steps=400, checkpoint_every=200)
+    train(plan, tmp_path)
+    for old, new in (('"gamma": 0.99', '"gamma": 0.98'), ('"digest"', '"dogest"'), ("{", "[")):
+        text = (tmp_path / "config.json").read_text()
+        assert old in text
+        (tmp_path / "config.json").write_text(text.replace(old, new, 1))
+        assert train(plan, tmp_path, resume=True).step == 400
+        assert "settings are taken from the last checkpoint" in capsys.readouterr().err
+        assert (tmp_path / "config.json").read_text() == text
+    (tmp_path / "config.json").unlink()
+    assert train(plan, tmp_path, resume=True).step == 400
+    assert sorted(p.name for p in tmp_path.glob("config.json.damaged*")) == [
+        "config.json.damaged",
+        "config.json.damaged-2",
+        "config.json.damaged-3",
+    ]
+
+
+def test_a_config_changed_by_hand_is_a_recipe_once_its_digest_is_removed(tmp_path):
+    train(replace(recipe("a2c"), steps=400), tmp_path / "run")
+    body = json.loads((tmp_path / "run" / "config.json").read_text())
+    mine = tmp_path / "mine.json"
+    mine.write_text(json.dumps({**body, "seed": 9}))
+    with pytest.raises(CairnError, match="remove its digest"):
+        read_recipe(mine)
+    del body["digest"]
+    mine.write_text(json.dumps({**body, "seed": 9}))
+    assert read_recipe(mine).seed == 9
+
+
+# -- a disk that fills
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "monitor.csv", "evaluations.npz", "tb", "watch.jsonl", "checkpoints"])
+def test_a_disk_that_fills_gives_one_sentence_and_the_run_goes_on_later(name, tmp_path, monkeypatch):
+    plan = replace(recipe("a2c"), steps=600, checkpoint_every=200, eval_every=200)
+    train(plan, tmp_path / "alone")
+    train(replace(plan, steps=200), tmp_path / "full")
+    full = (tmp_path / "full" / name).resolve()
+
+    def refused(path: str | int) -> bool:
+        path = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else str(path)
+        return path.startswith(str(full)) or (name == "evaluations.npz" and "evaluations.tmp" in path)
+
+    def failing(call):
+        def wrapped(at, *args, **more):
+            if refused(at):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return call(at, *args, **more)
+
+        return wrapped
+
+    with monkeypatch.context() as m:
+        for call in ("write", "fsync"):
+            m.setattr(os, call, failing(getattr(os, call)))
+        m.setattr(np, "savez", failing(np.savez))
+        if name == "watch.jsonl":
+            m.setattr("cairn.train.run.Run._watch", lambda run, values: run.logs.remark(1, Speaks()))
+        with pytest.raises(CairnError) as error:
+            train(plan, tmp_path / "full", resume=True)
+    said = str(error.value)
+    assert "the disk is full" in said and str(full) in said and "the last checkpoint is" in said and "resume" in said
+    train(plan, tmp_path / "full", resume=True)
+    left, right = weights(tmp_path / "alone"), weights(tmp_path / "full")
+    assert all(torch.equal(left[key], right[key]) for key in left)
+
+
+class Speaks:
+    def __init__(self) -> None:
+        self.code = "a-code"
+
+
+def test_a_signal_before_the_first_step_says_that_nothing_was_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(Run, "going", lambda run: run._interrupt(signal.SIGTERM, None))
+    outcome = train(recipe("a2c"), tmp_path)
+    assert outcome.interrupted == "SIGTERM" and not outcome.saved
+    monkeypatch.undo()
+    assert train(replace(recipe("a2c"), steps=2000), tmp_path, resume=True).saved

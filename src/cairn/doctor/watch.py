@@ -100,9 +100,9 @@ class Watch:
         return found
 
 
-def watching(cfg: Any, spec: Spec, folder: Path | None) -> Watch:
-    """The watchers of a run that begins, or goes on in a folder where some may have spoken."""
-    return Watch(cfg, spec, said=[] if folder is None else [finding.code for _, finding in spoken(folder)])
+def watching(cfg: Any, spec: Spec, said: Iterable[str] = ()) -> Watch:
+    """The watchers of a run that begins, or goes on where some have spoken: their codes are `said`."""
+    return Watch(cfg, spec, said=said)
 
 
 def spoken(folder: Path) -> list[tuple[int, Finding]]:

@@ -14,6 +14,11 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
 
+# the files of all replays: a start that came to nothing removes these and no others
+NAMES = ["obs", "final", "final_at", "action", "reward", "terminated", "truncated", "valid"]  # of a ring
+NAMES += ["episode_start", "episode_end", "target", "window_cell", "window_length"]  # of episodes and windows
+NAMES += ["frames", "packed", "place", "length", "priorities", "advantage"]
+
 
 class Storage:
     """Named arrays of fixed shape. With a folder each is a file; `sync` makes what was written survive a power cut."""
@@ -27,6 +32,7 @@ class Storage:
         self.misfits: list[Path] = []  # or are of another size and were left as they are
         self.arrays: dict[str, Array] = {}
         for name, (shape, dtype) in fields.items():
+            assert name in NAMES
             if folder is None:
                 self.arrays[name] = np.zeros(shape, dtype)
             else:

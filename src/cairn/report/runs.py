@@ -201,6 +201,7 @@ def _config(path: Path, faults: list[str]) -> dict[str, Any]:
             faults.append(f"{path} is missing, so this run's recipe and seed are not known.")
         return {}
     try:
+        body.pop("digest", None)
         plain: dict[str, Any] = to_plain(from_plain(Recipe, body))
         return plain
     except CairnError as error:

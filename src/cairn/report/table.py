@@ -18,9 +18,10 @@ from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.train.checkpoint import Saved, digest
 from cairn.train.curves import MEASURES, read_curves
 from cairn.train.evaluate import Score
+from cairn.train.folder import folder_name
 from cairn.train.provenance import config_hash
 from cairn.train.recipe import Recipe
-from cairn.train.trainer import fitted
+from cairn.train.resume import fitted
 
 ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
 DIGITS = 16  # of a digest, kept with a result
@@ -85,7 +86,7 @@ def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None
     if "queries" in saved.about:
         body["expert_queries"] = saved.about["queries"]
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-s{saved.about['seed']}.json"
+    path = folder / f"{folder_name(name)}-s{saved.about['seed']}.json"
     path.write_text(stamped(body))
     return path
 

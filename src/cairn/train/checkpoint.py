@@ -6,7 +6,6 @@ training.safetensors  optimisers and generators         training.json  counters,
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -31,6 +30,7 @@ from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, r
 from cairn.envs.make import Task
 from cairn.nets.state import pack, unpack
 from cairn.train.card import build_described, check_spec, check_task, must_be_numbers
+from cairn.train.disk import failure
 from cairn.train.plain import from_plain, to_plain
 
 FORMAT = 1
@@ -118,11 +118,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         _recover(folder)
         shutil.rmtree(temporary, ignore_errors=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise CairnError(
-                f"the disk is full: {folder} could not be written, and what was saved before stands."
-            ) from error
-        raise CairnError(f"{folder} could not be written: {error.strerror}.") from error
+        raise failure(folder, error) from error
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -276,6 +272,11 @@ def load_checkpoint(folder: Path, agent: Agent) -> dict[str, Any]:
     except (RuntimeError, TypeError, ValueError) as error:  # a generator takes no state but one of its own
         raise CairnError(f"{folder} does not fit this agent ({shown(str(error))}).") from error
     return training
+
+
+def training_note(folder: Path) -> dict[str, Any]:
+    """The counters of a checkpoint and the recipe of its run, without its tensors; CairnError where they are broken."""
+    return _read_json(folder / "training.json")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
 import threading
 import time
@@ -22,11 +20,11 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
-from cairn.core.untrusted import NotThere, read_json
 from cairn.replay.base import Kept
-from cairn.train.card import check_task
 from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
+from cairn.train.config import write_config
 from cairn.train.evaluate import Score
+from cairn.train.lock import Lock
 from cairn.train.logs import Logs
 from cairn.train.notices import UNTOLD, no_success, notices
 from cairn.train.plain import from_plain, to_plain
@@ -35,6 +33,7 @@ from cairn.train.provenance import provenance
 from cairn.train.recipe import Recipe
 from cairn.train.watching import Moment, Watcher
 
+BROKEN = (CairnError, KeyError)  # what reading a damaged checkpoint raises
 SAME_REQUEST = 1.0  # s: `timeout` and schedulers signal the process and then its group, which is asking once
 
 
@@ -47,8 +46,9 @@ class Run:
         folder: Path | None,
         evaluator: Callable[[Agent, Callable[[], bool]], Score | None] | None = None,
         watcher: Watcher | None = None,
+        lock: Lock | None = None,
     ) -> None:
-        self.recipe, self.folder, self.evaluator, self.watcher = recipe, folder, evaluator, watcher
+        self.recipe, self.folder, self.evaluator, self.watcher, self.lock = recipe, folder, evaluator, watcher, lock
         self.device = recipe.device
         self.step = self.updates = self.episodes = 0
         self.restarts = self.earlier_restarts = 0  # environment workers replaced
@@ -72,59 +72,82 @@ class Run:
     # -- the life of a run
 
     def start(self) -> None:
-        """Begin a new folder."""
+        """Begin a new run in its folder."""
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._write_config()
-            shutil.rmtree(self.folder / "tb", ignore_errors=True)  # of a start that came to nothing
-            (self.folder / "watch.jsonl").unlink(missing_ok=True)
-            self.logs = Logs(self.folder, self.recipe.env)
+            write_config(self.folder, self.recipe)
+            self.logs = Logs(self.folder, self.recipe.env, say=self.progress_line.say)
 
-    def _write_config(self) -> None:
-        assert self.folder is not None
-        temporary = self.folder / ".config.json.tmp"
-        temporary.write_text(json.dumps(to_plain(self.recipe), indent=2))
-        temporary.replace(self.folder / "config.json")
-
-    def resume(self, agent: Agent, replay: Kept | None) -> None:
-        """Continue from the newest checkpoint that is whole."""
+    def resume(self, agent: Agent, replay: Callable[[], Kept | None]) -> Kept | None:
+        """Continue from the newest checkpoint that is whole; what the run learns from, None where it is over."""
         assert self.folder is not None
         found = list(reversed(checkpoints(self.folder / "checkpoints")))
+        kept: list[Kept | None] = []  # made once, and only for a run that goes on
         for path in found:
             try:
-                self._restore(load_checkpoint(path, agent), replay)
-            except (CairnError, KeyError) as error:
-                self.progress_line.say(f"{error} Going back to the checkpoint before it.")
+                saved = load_checkpoint(path, agent)
+                self._restore(saved)
+            except BROKEN as error:
+                self._pass_over(path, error)
                 continue
-            self._write_config()
+            if not self.over:
+                kept = kept or [replay()]
+                try:
+                    self._restore_replay(saved, kept[0])
+                except BROKEN as error:
+                    self._pass_over(path, error)
+                    continue
             if self.solved:
                 self.progress_line.say("it had held its target and ended there: nothing is left to do.")
-            elif self.step >= self.recipe.steps:
+            elif self.over:
                 self.progress_line.say(
                     f"its {self.recipe.steps:,} steps are taken; {option('steps')} asks for more in all."
                 )
-            return
+            else:
+                self._reopen(saved)
+            return kept[0] if kept else None
         if found:
             raise CairnError(
-                f"none of the checkpoints in {self.folder} can be read; start again without {option('resume')}."
+                f"none of the checkpoints in {self.folder} can be resumed from; start a new run in another folder."
             )
         self.start()  # killed before its first checkpoint: the same run from the beginning
+        return replay()
 
-    def _restore(self, saved: Mapping[str, Any], replay: Kept | None) -> None:
+    def _pass_over(self, path: Path, error: Exception) -> None:
+        told = f"{error}" if isinstance(error, CairnError) else f"{path} lacks {error}."
+        self.progress_line.say(f"{told} Going back to the checkpoint before it.")
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left to do: the steps are taken, or the target held, and the end was scored and written down."""
+        ended = self.solved or self.step >= self.recipe.steps
+        return ended and self.marks["log"] == self.marks["eval"] == self.step
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
         self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
         self.marks = dict(saved["marks"])
         self.recent.clear()
         self.recent.extend((r, n, s) for r, n, s in saved["recent"])
         self.best = float("-inf") if saved["best"] is None else saved["best"]
         self.held, self.earlier, self.earlier_restarts = saved["held"], saved["seconds"], saved["restarts"]
+        self.solved = saved["solved"]
+        before = saved.get("recipe", {})
+        if before and (before["target"], before["hold"]) != (self.recipe.target, self.recipe.hold):
+            self.held, self.solved = 0, False  # another target is to be held
+        self.warned = list(saved.get("warned", []))
+        self.score = None if saved.get("score") is None else from_plain(Score, saved["score"])
+        self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
+
+    def _restore_replay(self, saved: Mapping[str, Any], replay: Kept | None) -> None:
         if replay is not None:
             replay.load(saved["replay"])
             replay.generator.set_state(_state_from(saved["replay_generator"]))
-        self.solved = saved["solved"]
+
+    def _reopen(self, saved: Mapping[str, Any]) -> None:
+        """Settings and logs of a run that goes on."""
         assert self.folder is not None
-        self.logs = Logs(self.folder, self.recipe.env, offsets=saved["offsets"], step=self.step)
-        self.score = self.logs.evaluations[-1][1] if self.logs.evaluations else None
-        self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
+        write_config(self.folder, self.recipe)
+        marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 kept sizes only
+        self.logs = Logs(self.folder, self.recipe.env, saved=marks, step=self.step, say=self.progress_line.say)
 
     def __enter__(self) -> Run:
         self.handlers = {}
@@ -142,7 +165,7 @@ class Run:
             signal.signal(number, handler)
         self.progress_line.done()
         if self.logs is not None:
-            self.logs.close()
+            self.logs.close(quietly=kind is not None)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.interrupted is None:
@@ -206,13 +229,14 @@ class Run:
         return self.folder is not None and (crossed or self.interrupted is not None)
 
     def finish(self, agent: Agent, replay: Kept | None = None) -> None:
-        """The last evaluation and the last checkpoint."""
+        """The last evaluation and the last checkpoint, which holds what it found."""
+        before = dict(self.marks)
         if self.marks["log"] != self.step:
             self.marks["log"] = self.step
             self._write_metrics()
         if self.interrupted is None and self.marks["eval"] != self.step:
             self.evaluate(agent)
-        if self.folder is not None and self.marks["checkpoint"] != self.step:
+        if self.folder is not None and (before != self.marks or self.marks["checkpoint"] != self.step):
             self.save(agent, replay)
 
     # -- the chores
@@ -304,6 +328,8 @@ class Run:
 
     def save(self, agent: Agent, replay: Kept | None) -> None:
         assert self.folder is not None and self.logs is not None
+        if self.lock is not None:
+            self.lock.check()
         self.marks["checkpoint"] = self.step
         training: dict[str, Any] = {
             "step": self.step,
@@ -316,7 +342,10 @@ class Run:
             "solved": self.solved,
             "seconds": self.seconds,
             "restarts": self.restarts,
-            "offsets": self.logs.offsets(),
+            "warned": self.warned,
+            "score": None if self.score is None else to_plain(self.score),
+            "logs": self.logs.marks(),
+            "recipe": to_plain(self.recipe),
         }
         if replay is not None:
             replay.cut()
@@ -328,26 +357,11 @@ class Run:
         found = checkpoints(self.folder / "checkpoints") if self.folder else []
         return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
 
-
-def read_recipe(path: Path, *, trust: bool = False) -> Recipe:
-    """The recipe in a JSON file, or the one a run folder was started with; CairnError where there is none.
-
-    A task that would import a module by its name, or open a file, is refused where the user does not trust the file.
-    """
-    folder = path.suffix != ".json"
-    path = path / "config.json" if folder else path
-    try:
-        body = read_json(path)
-    except NotThere:
-        said = f"{path.parent} holds no run to resume (no config.json)." if folder else f"there is no file {path}."
-        raise CairnError(said) from None
-    try:
-        recipe = from_plain(Recipe, body)
-    except CairnError as error:
-        raise CairnError(f"{path} cannot be used: {error}") from error
-    for task in (recipe.task, recipe.judged_task):
-        check_task(task, path, trust=trust)
-    return recipe
+    @property
+    def saved(self) -> bool:
+        """Whether the run can be resumed from where it is."""
+        found = checkpoints(self.folder / "checkpoints") if self.folder else []
+        return bool(found) and found[-1].name == f"{self.step:010d}"
 
 
 def _state_of(generator: Generator) -> str:

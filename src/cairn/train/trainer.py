@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -31,20 +32,29 @@ from cairn.replay.segments import Segments
 from cairn.train import remote
 from cairn.train.card import build_fitting
 from cairn.train.checkpoint import checkpoints, load_agent, load_level, load_start
+from cairn.train.config import CONFIG, stored, write_config
+from cairn.train.disk import DiskError
 from cairn.train.evaluate import Score, as_policy, evaluate
+from cairn.train.folder import folders_of, in_use
 from cairn.train.hierarchy import hierarchy
-from cairn.train.imitation import Source, gathered, imitate, prepare
+from cairn.train.imitation import Lesson, Source, gathered, imitate, prepare
+from cairn.train.lock import Lock
+from cairn.train.logs import set_aside
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import keep_freed_memory, must_fit
 from cairn.train.recipe import Recipe
 from cairn.train.remote import Company
-from cairn.train.run import Run, read_recipe
+from cairn.train.resume import continued, fitted
+from cairn.train.run import Run
 from cairn.train.watching import Watcher
 from cairn.vector.base import Vector, spec_of_env
 from cairn.vector.make import Backend, choose, make_vector
 from cairn.vector.ray import must_have_ray
 
 RARE = 1_000_000  # steps between checkpoints
+
+
+Watch = Callable[[AgentConfig, Spec, Sequence[str]], Watcher]
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class Outcome:
     solved: bool
     interrupted: str | None
     restarts: int
+    saved: bool = False  # whether the folder holds a checkpoint of this very step
 
 
 def train(
@@ -69,19 +80,48 @@ def train(
     resume: bool = False,
     agent: Agent | None = None,
     expert: Source | None = None,
-    watch: Callable[[AgentConfig, Spec, Path | None], Watcher] | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written.
 
     `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
-    `watch` makes whoever watches the run, and is given its folder where it is resumed.
+    `watch` makes whoever watches the run, and is told which of its remarks were made before it was resumed.
     """
     recipe = validated(recipe)
     recipe = replace(recipe, device=usable(recipe.device))
     _check_replay(recipe)
-    begun = _begun(folder, resume)
+    with in_use(folder, resume=resume) as lock:
+        if resume:
+            assert folder is not None
+            recipe = _continued(recipe, folder)
+        else:
+            recipe = replace(recipe, agent=fitted(recipe.agent, recipe.steps))
+        return _train(recipe, folder, lock, resume, agent, expert, watch)
+
+
+def _continued(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe that the run in `folder` goes on with."""
+    found, fault = stored(folder)
+    recipe = continued(found, recipe, folder)
+    if fault:
+        if os.path.lexists(folder / CONFIG):
+            fault += f" It is kept as {set_aside(folder / CONFIG).name}."
+        print(f"cairn: {fault} The settings are taken from the last checkpoint.", file=sys.stderr)
+        write_config(folder, found)
+    return recipe
+
+
+def _train(
+    recipe: Recipe,
+    folder: Path | None,
+    lock: Lock | None,
+    resume: bool,
+    agent: Agent | None,
+    expert: Source | None,
+    watch: Watch | None,
+) -> Outcome:
+    begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
     expert = _expert(recipe, expert)
-    recipe = replace(recipe, agent=fitted(recipe.agent, _stored_agent(folder) if resume else recipe.steps))
     if recipe.vector == "auto":
         recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
         print(f"cairn: the environments are stepped by {option('vector', recipe.vector)}.", file=sys.stderr)
@@ -106,50 +146,72 @@ def train(
         if isinstance(recipe.agent, Imitator):
             assert not isinstance(envs, Company)
             lesson = prepare(recipe, expert, envs)
-        watcher = None if watch is None else watch(recipe.agent, envs.spec, folder if resume else None)
-        run = Run(recipe, folder, scorer, watcher)
-        replay = _replay(recipe, agent, envs, folder)
+        run = Run(recipe, folder, scorer, lock=lock)
+        replay = _begin(run, agent, envs, resume)
+        if watch is not None:
+            run.watcher = watch(recipe.agent, envs.spec, run.warned)
         if source is not None:
             print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
-        run.resume(agent, replay) if resume else run.start()
-        with run:
-            try:
-                if lesson is not None:
-                    imitate(agent, lesson, replay, envs, run, fresh=run.step == 0)  # type: ignore[arg-type]
-                elif isinstance(envs, Company):
-                    remote.loop(agent, envs, replay, run)  # type: ignore[arg-type]
-                elif isinstance(replay, Segments):
-                    hierarchy(agent, envs, replay, run)  # type: ignore[arg-type]
-                elif replay is not None:
-                    off_policy(agent, envs, replay, run)  # type: ignore[arg-type]
-                else:
-                    on_policy(agent, envs, run)  # type: ignore[arg-type]
-            except EnvError as error:
-                where = f"at step {run.step} of {recipe.env}; {run.last_checkpoint()}"
-                raise EnvError(error.index, f"{error.what}, {where}.") from error
-            run.finish(agent, replay)
+        if not (resume and run.over):
+            with run:
+                _loop(run, agent, envs, replay, lesson)
     finally:
         scorer.close()
         envs.close()
         if lesson is not None:
             lesson.close()
     return Outcome(
-        agent, folder, run.step, run.seconds, run.score, run.best, run.solved, run.interrupted, envs.restarts
+        agent,
+        folder,
+        run.step,
+        run.seconds,
+        run.score,
+        run.best,
+        run.solved,
+        run.interrupted,
+        envs.restarts,
+        run.saved,
     )
 
 
-def _begun(folder: Path | None, resume: bool) -> bool:
-    """Whether there is a checkpoint to go on from. Where there is none, what an earlier start left of a replay goes."""
-    if folder is None:
-        return False
-    begun = bool(checkpoints(folder / "checkpoints"))
-    if begun and not resume:
-        raise CairnError(f"{folder} already holds a run; resume it, or name another folder.")
-    ours = (folder / "config.json").exists() or (folder.is_dir() and [f.name for f in folder.iterdir()] == ["replay"])
-    if not begun and ours:
-        for stale in (folder / "replay").rglob("*.bin"):
-            stale.unlink()
-    return begun
+Kept = Replay | Segments | Growing | None
+
+
+def _begin(run: Run, agent: Agent, envs: Vector | Company, resume: bool) -> Kept:
+    """Start a run, or continue it where it was; what it learns from."""
+
+    def replay() -> Kept:
+        return _replay(run.recipe, agent, envs, run.folder)
+
+    if resume:
+        kept: Any = run.resume(agent, replay)
+        return cast(Kept, kept)
+    found = replay()
+    run.start()
+    return found
+
+
+def _loop(run: Run, agent: Any, envs: Vector | Company, replay: Any, lesson: Lesson | None) -> None:
+    """The loop of this agent, to the last evaluation and checkpoint. A failure tells where the last one is."""
+    try:
+        if lesson is not None:
+            assert not isinstance(envs, Company)
+            imitate(agent, lesson, replay, envs, run, fresh=run.step == 0)
+        elif isinstance(envs, Company):
+            remote.loop(agent, envs, replay, run)
+        elif isinstance(replay, Segments):
+            hierarchy(agent, envs, replay, run)
+        elif replay is not None:
+            off_policy(agent, envs, replay, run)
+        else:
+            on_policy(agent, envs, run)
+        run.finish(agent, replay)
+    except EnvError as error:
+        where = f"at step {run.step} of {run.recipe.env}; {run.last_checkpoint()}"
+        raise EnvError(error.index, f"{error.what}, {where}.") from error
+    except DiskError as error:
+        after = "make room and resume the run" if error.full else "mend that and resume the run"
+        raise DiskError(f"{error.what}; {run.last_checkpoint()}. To go on, {after}", full=error.full) from error
 
 
 def check(recipe: Recipe) -> None:
@@ -222,31 +284,12 @@ def _expert(recipe: Recipe, given: Source | None) -> Source | None:
 
 def _found(name: str, use: str, *, runs_first: bool = False) -> Path:
     """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name."""
-    runs = [folder for folder in Path("runs").glob("*-s*") if folder.name.rpartition("-s")[0] == name]
-    newest = sorted(runs, key=lambda folder: folder.stat().st_mtime)[-1:]
+    newest = folders_of(Path("runs"), name)[-1:]
     zoo = [Path("zoo") / name]
     for folder in (Path(name), *(newest + zoo if runs_first else zoo + newest)):
         if folder.exists():
             return folder
     raise CairnError(f"there is no {name} to {use}: name a folder, or run `cairn train {name}` first.")
-
-
-def _stored_agent(folder: Path | None) -> AgentConfig:
-    """The agent a run was started with."""
-    if folder is None:
-        raise CairnError("a run without a folder cannot be resumed; name its folder.")
-    return read_recipe(folder, trust=True).agent  # its task is not made
-
-
-def fitted(cfg: Any, most: Any) -> Any:
-    """No replay larger than a run of `most` steps has use for, or than that of the config it is resumed from."""
-    fresh = isinstance(most, int)
-    if isinstance(cfg, HIROConfig):
-        high = fitted(cfg.high, max(most // cfg.every, 1) if fresh else most.high)
-        return replace(cfg, high=high, low=fitted(cfg.low, most if fresh else most.low))
-    if not hasattr(cfg, "capacity"):
-        return cfg
-    return replace(cfg, capacity=min(cfg.capacity, most if fresh else most.capacity))
 
 
 class Scorer:
