@@ -258,7 +258,7 @@ FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: train(PPOConfig()), "train takes a recipe"),
     (lambda: train(Path("nope.json")), "nope.json"),
     (lambda: train("bad.json"), "bad.json"),
-    (lambda: train(Path("list.json")), "saved Recipe"),
+    (lambda: train(Path("list.json")), "list.json was not written by Cairn"),
     (lambda: train("cartpole-ppo", "runs/x"), "too many positional arguments"),
     (lambda: train("cartpole-ppo", agent={}), "agent is {}; it must be a config such as"),
     (lambda: train("cartpole-ppo", agent="sac"), "agent is 'sac'"),
