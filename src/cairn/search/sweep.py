@@ -16,8 +16,8 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.untrusted import MIB, read_bytes, read_json
 from cairn.report.stats import bootstrap, interquartile_mean
+from cairn.train.config import read_recipe
 from cairn.train.curves import read_curves
-from cairn.train.run import read_recipe
 
 CAIRN = (sys.executable, "-m", "cairn")
 
