@@ -57,7 +57,7 @@ def samples(root: Path) -> list[Sample]:
     from cairn.recipes import RECIPES
     from cairn.report.gather import gather
     from cairn.report.page import page
-    from cairn.report.table import read_results, stamped
+    from cairn.report.table import read_results, result_rows, stamped, text_table
     from cairn.train.checkpoint import load_checkpoint, load_policy, save_checkpoint, save_policy
     from cairn.train.plain import to_plain
     from cairn.train.run import read_recipe
@@ -72,7 +72,9 @@ def samples(root: Path) -> list[Sample]:
     (root / "recipe.json").write_text(json.dumps(to_plain(RECIPES["cartpole-dqn"])))
     results = root / "results"
     results.mkdir()
-    (results / "cartpole-ppo-s1.json").write_text(stamped({"recipe": "cartpole-ppo", "figure": 1.0, "seed": 1}))
+    figures = {"figure": 1.0, "seed": 1, "episodes": 100, "train_steps": 1000, "config": "a"}
+    (results / "cartpole-ppo-s1.json").write_text(stamped({"recipe": "cartpole-ppo", **figures}))
+    (results / "anchors.json").write_text(json.dumps({"cartpole-ppo": "500"}))
     rng = np.random.default_rng(0)
     fields = {"obs": rng.normal(size=(7, 4)).astype("f4"), "action": np.ones(5, np.int64), "reward": np.ones(5, "f4")}
     lengths = {"length": np.array([2, 3]), "terminated": np.array([True, False]), "task": np.array("CartPole-v1")}
@@ -96,7 +98,7 @@ def samples(root: Path) -> list[Sample]:
         ("card", root / "sac", load_policy),
         ("checkpoint", checkpoint, lambda path: load_checkpoint(path, fresh)),
         ("recipe", root / "recipe.json", read_recipe),
-        ("result", results, lambda path: read_results(path, "cartpole-ppo")),
+        ("result", results, lambda path: (read_results(path, "cartpole-ppo"), text_table(result_rows(path) or [{}]))),
         ("demos", root / "demos.npz", lambda path: demos.read(path, spec)),
         ("run folder", run, lambda path: page(gather([path]))),
         ("sb3 zip", zips, sb3.read),

@@ -146,3 +146,21 @@ def test_notes_are_of_recipes_and_in_both_languages():
     found = notes(ROOT / "results")
     assert set(found) <= set(RECIPES) and all(set(one) == {"en", "zh"} for one in found.values())
     assert {"bipedal-hardcore", "ant-fall-hiro"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"figure": "9"},
+        {"figure": float("nan")},
+        {"episodes": [1]},
+        {"train_steps": None},
+        {"config": ["a"]},
+        {"last": {}, "recipe": []},
+    ],
+)
+def test_a_result_of_other_types_is_no_result(tmp_path, change):
+    body = {"recipe": "cartpole-ppo", "figure": 1.0, "seed": 1, "episodes": 9, "train_steps": 9, **change}
+    (tmp_path / "cartpole-ppo-s1.json").write_text(stamped(body))
+    with pytest.raises(CairnError, match="is not a recorded result"):
+        result_rows(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from cairn import __version__
 from cairn.agents import agent_name
 from cairn.core.errors import CairnError
-from cairn.core.untrusted import read_json
+from cairn.core.untrusted import read_json, shown
 from cairn.envs.make import Task
 from cairn.recipes import RECIPES
 from cairn.report.stats import bootstrap, interquartile_mean
@@ -104,21 +105,24 @@ def last_evaluation(run: Path, recipe: Recipe) -> dict[str, Any] | None:
 def last_scores(results: Path, records: Sequence[dict[str, Any]]) -> list[tuple[float, int] | None]:
     """The last evaluation of each run and its step, from the result itself or results/curves.json; None if unknown."""
     path = results / "curves.json"
-    curves = json.loads(path.read_text()) if path.exists() else {}
+    curves = read_json(path) if path.exists() else {}
     found: list[tuple[float, int] | None] = []
     for one in records:
-        points = curves.get(one["recipe"], {}).get(str(one["seed"]))
         if one.get("last"):
             found.append((one["last"]["figure"], one["last"]["total_steps"]))
-        else:
-            found.append((points[-1][2], points[-1][0]) if points else None)
+            continue
+        try:
+            points = curves.get(one.get("recipe"), {}).get(str(one.get("seed")))
+            found.append((float(points[-1][2]), int(points[-1][0])) if points else None)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+            raise CairnError(f"{path} is not laid out as curves of recipes and seeds.") from error
     return found
 
 
 def notes(results: Path) -> dict[str, dict[str, str]]:
     """What a figure does not tell by itself, by recipe and language: results/notes.json."""
     path = results / "notes.json"
-    found: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
+    found: dict[str, dict[str, str]] = read_json(path) if path.exists() else {}
     return found
 
 
@@ -140,22 +144,34 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
     """The recorded runs of one recipe, by seed."""
     records = []
     for path in sorted(results.glob(f"{name}-s*.json")):
-        try:
-            record = read_json(path)
-            float(record["figure"])
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise CairnError(f"{path} is not a recorded result.") from error
+        record = read_json(path)
+        if not _is_result(record):
+            raise CairnError(f"{path} is not a recorded result.")
         if record.get("digest") != digest(record)[:DIGITS]:
             raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
         records.append(record)
     return records
 
 
+def _is_result(record: Any) -> bool:
+    """Whether the figures that tables are made of are figures."""
+    if not isinstance(record, dict) or not isinstance(record.get("config"), (str, type(None))):
+        return False
+    last = record.get("last") or {"figure": 0, "total_steps": 0}
+    if not isinstance(last, dict) or not isinstance(record.get("recipe"), (str, type(None))):
+        return False
+    told = [record.get("figure"), record.get("episodes", 0), record.get("train_steps", 0)]
+    told += [last.get("figure"), last.get("total_steps")]
+    return all(type(x) in (int, float) and math.isfinite(x) and abs(x) < 1e18 for x in told)
+
+
 def anchors(results: Path) -> dict[str, str]:
     """The best that others have published of a recipe's task, where something is known: results/anchors.json."""
     path = results / "anchors.json"
-    found: dict[str, str] = read_json(path) if path.exists() else {}
-    return found
+    found = read_json(path) if path.exists() else {}
+    if not isinstance(found, dict):
+        raise CairnError(f"{path} is no table of published figures.")
+    return {name: shown(value, 2000) for name, value in found.items()}
 
 
 def result_rows(results: Path) -> list[dict[str, Any]]:
@@ -186,9 +202,9 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
                 "best": round(max(figures), 3),
                 "target": recipe.target,
                 "met": met,
-                "episodes": records[0]["episodes"],
+                "episodes": records[0].get("episodes"),
                 "last": round(interquartile_mean([score for score, _ in last]), 3) if last else None,
-                "steps": round(sum(r["train_steps"] for r in records) / len(records)),
+                "steps": round(sum(r.get("train_steps", 0) for r in records) / len(records)),
                 "total": round(sum(steps for _, steps in last) / len(last)) if last else None,
                 "from": recipe.start,  # whose steps come before these
                 "settings": _settings(recipe, records),
