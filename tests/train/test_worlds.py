@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from cairn.agents import PPOConfig, SACConfig
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
-from tests.train.test_resume import assert_same_run
+from tests.train.test_resume import assert_same_run, weights
 
 AGENTS = {
     "ppo": PPOConfig(hidden=(16, 16), horizon=100, batch_size=100, epochs=2),
@@ -51,3 +52,19 @@ def test_bipedal_walker_resumes_to_the_bit(agent, vector, tmp_path, monkeypatch)
     interrupted(monkeypatch, recipe, tmp_path / "killed", at=900)
     train(recipe, tmp_path / "killed", resume=True)
     assert_same_run(tmp_path / "alone", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_with_rays_samplers_too(agent, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    pytest.importorskip("Box2D")
+    every = {"checkpoint_every": 300, "eval_every": 5000, "log_every": 5000, "eval_episodes": 1, "time_limit": 60}
+    recipe = Recipe(
+        env="BipedalWalker-v3", agent=AGENTS[agent], steps=1000, envs=2, seed=3, vector="ray", workers=2, **every
+    )
+    train(recipe, tmp_path / "alone")
+    interrupted(monkeypatch, recipe, tmp_path / "killed", at=700)
+    train(recipe, tmp_path / "killed", resume=True)
+    left, right = weights(tmp_path / "alone"), weights(tmp_path / "killed")
+    assert left.keys() == right.keys()
+    assert [key for key in left if not torch.equal(left[key], right[key])] == []

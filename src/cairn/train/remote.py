@@ -28,6 +28,7 @@ from cairn.train.loops import learn, uniform
 from cairn.train.run import Run
 from cairn.vector.base import EnvMaker
 from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW, shares
+from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.make import make_vector
 from cairn.vector.ray import connect
 
@@ -140,11 +141,26 @@ class Sampler:
 
     def __init__(self, makers: EnvMaker, count: int, cfg: AgentConfig, spec: Spec, seed: int) -> None:
         torch.set_num_threads(1)
-        self.envs = make_vector(makers, count, backend="sync", timeout=0)
+        self.envs: Any = make_vector(makers, count, backend="sync", timeout=0)
         self.agent: Any = build(cfg, spec, seed=seed, device="cpu")
         self.memory = self.agent.memory(count) if isinstance(self.agent, HIRO) else None
         self.generator = torch.Generator().manual_seed(seed)
         self.obs: Array = np.zeros(0)
+
+    def renew(self) -> tuple[int, str] | None:
+        """Make environments that remember anew: which failed and how, or None. A new one answers once it is there."""
+        try:
+            self.envs.renew()
+        except EnvError as error:
+            return error.index, error.what
+        return None
+
+    def _seed(self, seeds: Sequence[int]) -> None:
+        """What is drawn from a reset on depends on its seeds alone, in a run that is resumed too."""
+        self.generator.manual_seed(derive(seeds[0], "sampler"))
+        for name, part in self.agent.training_parts.items():
+            if isinstance(part, torch.Generator):
+                part.manual_seed(derive(seeds[0], "sampler", name))
 
     def play(self, weights: dict[str, Array], order: Order) -> Chunk | tuple[int, str]:
         """The chunk, or which environment failed and how."""
@@ -159,6 +175,7 @@ class Sampler:
         agent.progress = order.progress
         count = envs.num_envs
         if order.seeds:
+            self._seed(order.seeds)
             self.obs = envs.reset(order.seeds)
             if self.memory is not None:
                 self.memory.forget(np.ones(count, bool))
@@ -249,6 +266,7 @@ class Company:
         self.axes = agent.dim if isinstance(agent, HIRO) else 0
         self.order = order
         self.asked += order.rows * self.num_envs
+        self._start(range(len(self.actors)))
         self.pending = [self._ordered(i) for i in range(len(self.actors))]
 
     def answer(self) -> Chunk:
@@ -274,6 +292,25 @@ class Company:
         start, stop = self.spans[index]
         seed = derive(self.seed, "sampler", index, self.restarts)
         return self.kind.remote(self.task, stop - start, self.cfg, self.spec, seed)
+
+    def _start(self, which: Sequence[int]) -> None:
+        """Wait for samplers that are new or are to be reset: making environments is no part of their time to answer."""
+        due = [i for i in which if self.new[i] or self.order.seeds]
+        begun = {i: self.actors[i].renew.remote() for i in due}
+        for index in due:
+            while (fault := self._fault(index, begun[index])) is not None:
+                self._replace(index, fault)
+                begun[index] = self.actors[index].renew.remote()
+
+    def _fault(self, index: int, answer: Any) -> EnvError | None:
+        start = self.spans[index][0]
+        try:
+            found = self.ray.get(answer, timeout=STARTS_WITHIN if self.timeout else None)
+        except self.ray.exceptions.GetTimeoutError:
+            return EnvError(start, f"was not made within {STARTS_WITHIN:g} s")
+        except self.ray.exceptions.RayActorError:
+            return EnvError(start, "lost its sampler")
+        return None if found is None else EnvError(start + found[0], found[1])
 
     def _ordered(self, index: int) -> Any:
         start, stop = self.spans[index]
@@ -309,6 +346,7 @@ class Company:
         self._replace(index, fault)
         if self.order.rows:
             return self._nothing(stop - start)
+        self._start([index])
         self.pending[index] = self._ordered(index)  # whole episodes are not left out: they are played again
         return self._part(index)
 
@@ -389,9 +427,13 @@ def off_policy(agent: Any, company: Company, replay: Replay | Segments, run: Run
         roam = levels and run.step < agent.cfg.high.learning_starts and agent.cfg.freeze != "high"
         return Order(rows, run.progress, random, roam, seeds)
 
-    company.ask(agent, run.updates, order(tuple(run.env_seeds())))
-    while run.going():
+    def owed() -> None:
         agent.progress = run.progress
+        learn_levels(agent, replay, run) if isinstance(replay, Segments) else learn(agent, replay, run)
+
+    company.ask(agent, run.updates, order(tuple(run.env_seeds())))
+    owed()  # what was owed when a resumed run was saved
+    while run.going():
         chunk = company.answer()
         run.log({**company.books, "ray/staleness": torch.tensor(float(run.updates - company.version))})
         for obs, action, target, step in zip(chunk.obs, chunk.action, chunk.target, chunk.steps(), strict=False):
@@ -406,5 +448,5 @@ def off_policy(agent: Any, company: Company, replay: Replay | Segments, run: Run
             run.advance(step, step.valid)
         fresh = run.house_keeping(agent, company.restarts, replay)
         company.ask(agent, run.updates, order(tuple(run.env_seeds()) if fresh else ()))
-        learn_levels(agent, replay, run) if isinstance(replay, Segments) else learn(agent, replay, run)
+        owed()
     company.dismiss()

@@ -28,7 +28,7 @@ class Sync:
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
-        self._renew()
+        self.renew()
         with self.deadline:
             self.lane.reset(seeds)
         self.valid = np.ones(self.num_envs, bool)
@@ -36,14 +36,15 @@ class Sync:
 
     def begin(self, index: int, seed: int) -> Array:
         self.stats.forget(index)
-        self._renew(index)
+        self.renew(index)
         with self.deadline:
             self.lane.begin(index, seed)
         self.valid[index] = True
         row: Array = self.lane.slots.obs[index].copy()
         return row
 
-    def _renew(self, *which: int) -> None:
+    def renew(self, *which: int) -> None:
+        """Before seeds are played: environments that remember are made anew."""
         try:
             with self.start:
                 self.lane.renew(*which)
