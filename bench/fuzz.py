@@ -153,7 +153,7 @@ def mutated_json(value: Any, rng: random.Random) -> Any:
                 at["\x1b[31m" + str(rng.random())] = rng.choice(STRANGE)
             elif kind == 2:
                 deep: Any = at[key]
-                for _ in range(rng.choice((3, 70, 900))):
+                for _ in range(rng.choice((3, 70, 250))):
                     deep = [deep]
                 at[key] = deep
             else:
@@ -329,7 +329,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     began = time.monotonic()
-    counts, faults = fuzz(options.inputs, options.seed, report=print)
+    counts, faults = fuzz(options.inputs, options.seed, report=lambda line: print(line, flush=True))
     told = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
     print(f"{options.inputs:,} inputs in {time.monotonic() - began:.0f} s: {told}; {len(faults)} faults.")
     sys.exit(bool(faults))

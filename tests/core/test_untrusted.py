@@ -298,6 +298,7 @@ def npy(descr="'<f8'", shape="(2,)", data=b"\0" * 16, order="False"):
         npy("[('a', '<f8')]"),
         npy("'<f7'", "(2,)", b"\0" * 14),
         npy("__import__('os')"),
+        npy("'<U2'", "(2,)", b"\xff" * 16),
     ],
 )
 def test_arrays_that_do_not_fit_their_bytes_are_refused(tmp_path, data):

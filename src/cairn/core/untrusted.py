@@ -16,6 +16,7 @@ import re
 import reprlib
 import stat
 import struct
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -381,6 +382,8 @@ def _npy(data: bytes, source: str) -> Array:
             raise damaged
         if math.prod(shape) * dtype.itemsize != len(data) - start:
             raise CairnError(f"{_named(source)} is damaged: its size is not that of its shape.")
+        if dtype.kind == "U" and (np.frombuffer(data, f"{dtype.byteorder}u4", offset=start) > sys.maxunicode).any():
+            raise damaged  # Python would take it for text and fail wherever that is read
         flat = np.frombuffer(data, dtype, offset=start)
         return flat.reshape(shape, order="F" if told["order"] == b"True" else "C")
     except (TypeError, ValueError) as error:
