@@ -145,7 +145,7 @@ def test_notes_are_of_recipes_and_in_both_languages():
 
     found = notes(ROOT / "results")
     assert set(found) <= set(RECIPES) and all(set(one) == {"en", "zh"} for one in found.values())
-    assert {"bipedal-hardcore", "ant-fall-hiro"} <= set(found)
+    assert {"bipedal-hardcore", "ant-fall-hiro", "fetch-push-her"} <= set(found)
 
 
 @pytest.mark.parametrize(
