@@ -286,3 +286,12 @@ def test_workers_of_a_killed_parent_leave_quietly_and_at_once(pause):
     assert not any(
         Path(f"/proc/{pid}/stat").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text() for pid in workers
     )
+
+
+def test_workers_do_not_warn_of_our_own_tasks():
+    code = (
+        "from cairn.vector.workers import Workers\nfrom cairn.envs.make import Task\n"
+        "envs = Workers([Task('CartPole-v1')] * 2, workers=1)\nenvs.reset([1, 2])\nenvs.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""

@@ -16,7 +16,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 
 def pack(what: Any) -> bytes:
-    """Pickle `what` with every registration that is not Gymnasium's own. What cannot be sent raises."""
+    """Pickle `what` with every registration that is neither Gymnasium's own nor ours. What cannot be sent raises."""
     body: bytes = cloudpickle.dumps(what)
     return pickle.dumps((_registrations(), body))
 
@@ -34,7 +34,7 @@ def unpack(packed: bytes) -> Any:
 def _registrations() -> list[bytes]:
     found = []
     for spec in list(gym.registry.values()):
-        if isinstance(spec.entry_point, str) and spec.entry_point.startswith("gymnasium."):
+        if isinstance(spec.entry_point, str) and spec.entry_point.startswith(("gymnasium.", "cairn.")):
             continue
         with contextlib.suppress(Exception):  # an entry that cannot be sent
             found.append(cloudpickle.dumps(_by_value(spec)))
