@@ -46,7 +46,7 @@ WRONG = [
     (["train", "--agent", "ppo"], "give both --env and --agent"),
     (["train", "nowhere.json"], "nowhere.json"),
     (["train", "broken.json"], "broken.json"),
-    (["train", "list.json"], "ecipe"),
+    (["train", "list.json"], "list.json was not written by Cairn."),
     ([*TRAIN, "--agent", "sac"], "a recipe has its agent; without one, name both"),
     ([*FREE, "PPO"], "there is no agent 'PPO'"),
     ([*FREE, "imported"], "comes from `cairn import`"),
