@@ -59,8 +59,8 @@ def samples(root: Path) -> list[Sample]:
     from cairn.report.page import page
     from cairn.report.table import read_results, result_rows, stamped, text_table
     from cairn.train.checkpoint import load_checkpoint, load_policy, save_checkpoint, save_policy
+    from cairn.train.config import read_recipe
     from cairn.train.plain import to_plain
-    from cairn.train.run import read_recipe
 
     spec = Spec((4,), "float32", Discrete(2))
     dqn = build(DQNConfig(hidden=(8,)), spec)

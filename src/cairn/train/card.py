@@ -6,6 +6,7 @@ proportion to the weights the file holds.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from collections.abc import Mapping
@@ -125,6 +126,8 @@ def build_described(
     """The agent that a card describes, if it is in proportion to the tensors that the card comes with."""
     held = sum(x.numel() for x in tensors.values())
     sentence = "it describes a far larger network than the weights that lie beside it."
+    if _longest(cfg) > SMALL + len(tensors):  # each entry would be checked, and a layer made of it
+        raise CairnError(f"{path} cannot be used: {sentence}")
     try:
         with Budget(FREE + SHARE * held, SMALL + SHARE * len(tensors), sentence):
             return build(cfg, spec, seed=seed, device=device)
@@ -132,6 +135,15 @@ def build_described(
         raise CairnError(f"{path} cannot be used: {error}") from error
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise CairnError(f"{path} describes an agent that cannot be made ({shown(str(error))}).") from error
+
+
+def _longest(cfg: Any) -> int:
+    """The longest list among an agent's settings and those of its parts."""
+    found = [0]
+    for field in dataclasses.fields(cfg):
+        value = getattr(cfg, field.name)
+        found.append(_longest(value) if dataclasses.is_dataclass(value) else len(value) if type(value) is tuple else 0)
+    return max(found)
 
 
 def build_fitting(cfg: AgentConfig, spec: Spec, *, seed: int, device: str) -> Any:
