@@ -214,11 +214,9 @@ def critic_blind(w: Watch, now: Moment) -> Told:
 
 def units_dead(w: Watch, now: Moment) -> Told:
     """Early on a batch may hold one and the same picture many times, to which most units rest; who learns is well."""
-    if w.watched(now) < EARLY or now.solved or w.improved:
-        return None
     past = {name: list(w.past[name])[-3:] for name in now.values if name.endswith("/dead_units")}
     dead = {name: min(shares) for name, shares in past.items() if len(shares) == 3 and min(shares) >= DEAD}
-    if not dead:
+    if not dead or w.watched(now) < EARLY or now.solved or w.improved:
         return None
     name, share = max(dead.items(), key=lambda item: item[1])  # of a hierarchy, low or high
     evidence = f"{name} was {share:.0%} or more at three logs in a row: units that are 0 on the whole batch"
