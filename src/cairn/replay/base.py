@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Generator
 
@@ -15,8 +15,8 @@ class Kept(Protocol):
     @property
     def generator(self) -> Generator: ...
     def cut(self) -> None: ...
-    def save(self) -> dict[str, int]: ...
-    def load(self, saved: dict[str, int]) -> None: ...
+    def save(self) -> dict[str, Any]: ...
+    def load(self, saved: dict[str, Any]) -> None: ...
 
 
 class Replay(Kept, Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ import torch
 from cairn.core.types import Array, Step
 from cairn.replay.ring import Ring
 from cairn.replay.storage import Storage
+from cairn.replay.sums import Sums
 
 
 class Episodes:
@@ -25,6 +27,7 @@ class Episodes:
         self.storage = Storage({"episode_start": (lead, "int32"), "episode_end": (lead, "int32")}, folder)
         self.start, self.end = self.storage.arrays["episode_start"], self.storage.arrays["episode_end"]
         self.start_of, self.end_of = self.start.reshape(-1), self.end.reshape(-1)  # the same memory, by cell
+        self.sums = [Sums(name, array) for name, array in self.storage.arrays.items()]
         self.open = np.zeros(ring.num_envs, np.int32)  # the row each environment's episode began at
 
     def add(self, obs: Array, action: Array, step: Step) -> None:
@@ -64,12 +67,17 @@ class Episodes:
         out: Array = (low + (coin * (high - low)).astype(np.int64)) * self.ring.num_envs + env
         return out
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         """Every episode was cut before, so the open ones need no memory."""
         self.storage.sync()
-        return self.ring.save()
+        kept = self.ring.save()
+        if self.storage.folder is not None:
+            kept["sums"] |= {sums.name: sums.take(self.ring.first, self.ring.rows) for sums in self.sums}
+        return kept
 
-    def load(self, saved: dict[str, int]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         self.ring.load(saved)
         self.storage.must_be_found()
+        for sums in self.sums:
+            sums.check(self.ring.first, self.ring.rows, saved.get("sums", {}).get(sums.name))
         self.open[:] = self.ring.rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Generator, Tensor
@@ -12,6 +13,7 @@ from torch import Generator, Tensor
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.packed import Mirrored, Packed, Plain, Store
 from cairn.replay.ring import Ring
+from cairn.replay.sums import Sums
 
 SPARE = 64  # one frame more is kept for every so many: the last of an episode, which no step begins with
 
@@ -56,6 +58,11 @@ class Frames:
             self.store = Packed(*place, each=frame_bytes, live=live, slack=beyond)
         else:
             self.store = Plain(*place) if device == "cpu" else Mirrored(*place, device=device)
+        self.sums = {  # each environment's frames lie in a row of their own
+            (name, env): Sums(name, array[env * self.size : (env + 1) * self.size])
+            for name, array in self.store.slotted().items()
+            for env in range(num_envs)
+        }
         self.channels = frame[0]
         self.written = np.zeros(num_envs, np.int64)  # frames of each environment since the beginning
         self.real = np.zeros(num_envs, np.int64)  # frames each has shown of its episode; 0 where one begins
@@ -126,11 +133,19 @@ class Frames:
             out[np.nonzero(before)] = 0
         return out.flatten(1, 2)
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         """Every episode was cut before; what was written is told by the newest row."""
-        return {**self.ring.save(), **self.store.save()}
+        kept = {**self.ring.save(), **self.store.save()}
+        if self.ring.storage.folder is not None:
+            kept["frames"] = {f"{name}/{env}": sums.take(*self._span(env)) for (name, env), sums in self.sums.items()}
+        return kept
 
-    def load(self, saved: dict[str, int]) -> None:
+    def _span(self, env: int) -> tuple[int, int]:
+        """The frames of an environment that are surely there still, whatever was written after a checkpoint."""
+        end = int(self.written[env])
+        return max(end - self.kept, 0), end
+
+    def load(self, saved: dict[str, Any]) -> None:
         self.ring.load(saved)
         self.store.load(saved)
         self.real[:] = 0
@@ -139,6 +154,8 @@ class Frames:
             newest = (self.ring.rows - 1) % self.ring.size
             number, valid = self.ring.arrays["obs"][newest, :, 0], self.ring.arrays["valid"][newest]
             self.written = number // self.num_envs + 1 + valid
+        for (name, env), sums in self.sums.items():
+            sums.check(*self._span(env), saved.get("frames", {}).get(f"{name}/{env}"))
         self._forget_overwritten()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Generator, Tensor
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
 from cairn.replay.storage import Storage
+from cairn.replay.sums import Sums
 
 FIRST = 4096  # rows there is room for at the beginning; it doubles
 
@@ -32,6 +34,7 @@ class Growing:
         self.fields, self.generator, self.folder = fields, generator, folder
         self.count = self.room = 0
         self.storage = Storage({})
+        self.sums: dict[str, Sums] = {}
 
     def __len__(self) -> int:
         return self.count
@@ -69,11 +72,20 @@ class Growing:
     def cut(self) -> None:
         """Rows know nothing of episodes."""
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         self.storage.sync()
-        return {"count": self.count}
+        return {"count": self.count, "sums": {name: sums.take(0, self.count) for name, sums in self._sums().items()}}
 
-    def load(self, saved: dict[str, int]) -> None:
+    def _sums(self) -> dict[str, Sums]:
+        """Of the arrays as they are now: a file that was lengthened keeps the sums of its blocks."""
+        for name, array in self.storage.arrays.items():
+            old = self.sums.get(name)
+            self.sums[name] = Sums(name, array)
+            if old is not None:
+                self.sums[name].full = old.full
+        return self.sums
+
+    def load(self, saved: dict[str, Any]) -> None:
         """CairnError where the files are missing or shorter than what was saved."""
         assert self.folder is not None
         for name, (shape, dtype) in self.fields.items():
@@ -83,3 +95,5 @@ class Growing:
                 raise CairnError(f"the replay files of this run are missing or cut short ({path.name}).")
         self._make_room(saved["count"])
         self.count = saved["count"]
+        for name, sums in self._sums().items():
+            sums.check(0, self.count, saved.get("sums", {}).get(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
 from cairn.replay.storage import Storage
+from cairn.replay.sums import Sums
 
 LEVEL = 1  # zlib's fastest
 
@@ -25,8 +26,10 @@ class Store(Protocol):
     def holds(self, slot: Array) -> Array:
         """Whether what was last written there is there still."""
 
-    def save(self) -> dict[str, int]: ...
-    def load(self, saved: dict[str, int]) -> None: ...
+    def save(self) -> dict[str, Any]: ...
+    def load(self, saved: dict[str, Any]) -> None: ...
+    def slotted(self) -> dict[str, Array]:
+        """The arrays that hold something for each slot."""
 
 
 class Plain:
@@ -45,12 +48,15 @@ class Plain:
     def holds(self, slot: Array) -> Array:
         return np.ones(slot.shape, bool)
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         self.storage.sync()
         return {}
 
-    def load(self, saved: dict[str, int]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         self.storage.must_be_found()
+
+    def slotted(self) -> dict[str, Array]:
+        return {"frames": self.frames}
 
 
 class Mirrored(Plain):
@@ -70,7 +76,7 @@ class Mirrored(Plain):
     def _sent(self, array: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.there.device)
 
-    def load(self, saved: dict[str, int]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         super().load(saved)
         self.there.copy_(torch.from_numpy(self.frames))
 
@@ -92,6 +98,7 @@ class Packed:
         fields = {"packed": ((self.size,), "uint8"), "place": ((slots,), "int64"), "length": ((slots,), "int32")}
         self.storage = Storage(fields, folder)  # type: ignore[arg-type]
         self.bytes, self.place, self.length = (self.storage.arrays[name] for name in fields)
+        self.sums = Sums("packed", self.bytes)
         self.written = 0  # bytes since the beginning
         self.marks: list[int] | None = None  # how many there were at the last two checkpoints
 
@@ -123,12 +130,19 @@ class Packed:
     def holds(self, slot: Array) -> Array:
         return np.asarray(self.place[slot] >= self.written - self.live)
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         self.storage.sync()
         self.marks = [self.written if self.marks is None else self.marks[-1], self.written]
-        return {"bytes": self.written, "bytes_before": self.marks[0]}
+        kept: dict[str, Any] = {"bytes": self.written, "bytes_before": self.marks[0]}
+        if self.storage.folder is not None:
+            kept["packed"] = self.sums.take(max(self.written - self.live, 0), self.written)
+        return kept
 
-    def load(self, saved: dict[str, int]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         self.storage.must_be_found()
         self.written = saved["bytes"]
         self.marks = [saved["bytes_before"], saved["bytes"]]
+        self.sums.check(max(self.written - self.live, 0), self.written, saved.get("packed"))
+
+    def slotted(self) -> dict[str, Array]:
+        return {"place": self.place, "length": self.length}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,7 +88,7 @@ class Prioritised:
     def cut(self) -> None:
         self.replay.cut()
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         self._read_errors()
         copy = self.storage.arrays["priorities"][self.saves % COPIES]
         copy[0], copy[1:] = self.peak, self.tree.leaves
@@ -95,7 +96,7 @@ class Prioritised:
         self.saves += 1
         return {**self.replay.save(), "saves": self.saves, "priorities": zlib.crc32(copy.tobytes())}
 
-    def load(self, saved: dict[str, int]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         self.replay.load(saved)
         self.storage.must_be_found()
         self.saves = saved["saves"]

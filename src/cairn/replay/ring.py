@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from cairn.core.errors import CairnError
 from cairn.core.returns import n_step
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.storage import Storage
+from cairn.replay.sums import Sums
 
 MOST_REDRAWS = 1000
 
@@ -77,6 +80,7 @@ class Ring:
         )
         self.arrays = self.storage.arrays
         self.has_fillers = False
+        self.sums: dict[str, Sums] = {}
         # the same memory as [size · N, ...], indexed by cell
         self.total = self.size * num_envs
         self.final = self.arrays["final"]
@@ -202,15 +206,32 @@ class Ring:
             next_obs = tensor(walk.next_obs[last.numpy(), np.arange(len(last))])
         return Transition(tensor(walk.obs), tensor(walk.action), reward, next_obs, discount)
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         """What a checkpoint must remember of us, once the mapped files are on disk."""
         self.storage.sync()
         kept = {"rows": self.rows, "finals": self.finals, "size": self.size}
-        return {**kept, "has_fillers": int(self.has_fillers)}
+        return {
+            **kept,
+            "has_fillers": int(self.has_fillers),
+            "sums": self._sums_of(lambda sums, span: sums.take(*span)),
+        }
 
-    def load(self, saved: dict[str, int]) -> None:
+    def load(self, saved: dict[str, Any]) -> None:
         if saved["size"] != self.size:
             raise CairnError(f"the replay files hold {saved['size']} rows where this run needs {self.size}.")
         self.storage.must_be_found()
         self.rows, self.finals = saved["rows"], saved["finals"]
         self.has_fillers = bool(saved["has_fillers"])
+        told = saved.get("sums", {})
+        self._sums_of(lambda sums, span: sums.check(*span, told.get(sums.name)))
+
+    def _sums_of(self, do: Callable[[Sums, tuple[int, int]], Any]) -> dict[str, Any]:
+        """What a checkpoint needs: the rows to sample from, then the last observations that these name."""
+        if self.storage.folder is None:
+            return {}
+        self.sums = self.sums or {name: Sums(name, array) for name, array in self.arrays.items()}
+        span = self.first, self.rows
+        found = {name: do(sums, span) for name, sums in self.sums.items() if name != "final"}
+        rows = np.arange(*span) % self.size
+        named = int(np.count_nonzero(self.arrays["final_at"][rows]))
+        return {**found, "final": do(self.sums["final"], (self.finals - named, self.finals))}

@@ -7,6 +7,7 @@ cell it began at and its length: the low level samples steps, the high level win
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from cairn.core.types import Array, Asked, GoalSpec, Step, Window
 from cairn.replay.episodes import Episodes
 from cairn.replay.ring import Ring
 from cairn.replay.storage import Storage
+from cairn.replay.sums import Sums
 
 
 class Segments:
@@ -54,6 +56,7 @@ class Segments:
             },
             folder,
         )
+        self.sums = [Sums(name, array) for name, array in self.storage.arrays.items()]
         self.target = self.storage.arrays["target"]
         self.cell, self.length = self.storage.arrays["window_cell"], self.storage.arrays["window_length"]
         self.target_of = self.target.reshape(ring.total, width)  # the same memory, by cell
@@ -183,15 +186,24 @@ class Segments:
 
     # -- for a checkpoint
 
-    def save(self) -> dict[str, int]:
+    def save(self) -> dict[str, Any]:
         """Every window was cut before, so the open ones need no memory."""
         self.storage.sync()
-        return {**self.episodes.save(), "windows": self.count, "oldest": self.oldest, "window_size": self.size}
+        kept = self.episodes.save()
+        if self.storage.folder is not None:
+            kept["sums"] |= {sums.name: sums.take(*self._span(sums)) for sums in self.sums}
+        return {**kept, "windows": self.count, "oldest": self.oldest, "window_size": self.size}
 
-    def load(self, saved: dict[str, int]) -> None:
+    def _span(self, sums: Sums) -> tuple[int, int]:
+        """What a checkpoint needs of an array: rows, or windows."""
+        return (self.ring.first, self.ring.rows) if sums.name == "target" else (self.oldest, self.count)
+
+    def load(self, saved: dict[str, Any]) -> None:
         if saved["window_size"] != self.size:
             raise CairnError(f"the replay files hold {saved['window_size']} windows where this run needs {self.size}.")
         self.episodes.load(saved)
         self.storage.must_be_found()
         self.count, self.oldest = saved["windows"], saved["oldest"]
+        for sums in self.sums:
+            sums.check(*self._span(sums), saved.get("sums", {}).get(sums.name))
         self.open[:] = 0

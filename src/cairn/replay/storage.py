@@ -27,6 +27,7 @@ class Storage:
         self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None, *, grow: bool = False
     ) -> None:
         """With `grow` a file that is shorter is lengthened, and keeps what it holds."""
+        self.folder = folder
         self.maps: list[mmap.mmap] = []
         self.missing: list[Path] = []  # files that were not there and were made now,
         self.misfits: list[Path] = []  # or are of another size and were left as they are
@@ -41,6 +42,9 @@ class Storage:
 
     def _map(self, path: Path, shape: tuple[int, ...], dtype: str, grow: bool) -> Array:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+            self.misfits.append(path)
+            return np.zeros(shape, dtype)
         if path.exists() and path.stat().st_size != size and not grow:
             self.misfits.append(path)
             return np.zeros(shape, dtype)
