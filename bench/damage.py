@@ -22,6 +22,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
@@ -29,6 +30,7 @@ from bench.child import ROOT
 from bench.kill import state
 from bench.store import save
 from cairn.cli import main as cairn
+from cairn.train.run import Run
 
 RECORD = ROOT / "results" / "studies" / "damage.json"
 SMALL = "--agent.hidden 16 16"
@@ -42,7 +44,7 @@ FAMILIES = {
     "hiro": f"rooms-hiro-dqn {LEVELS} --agent.low.batch-size 16",
     "dagger": f"cartpole-dagger --expert {ROOT}/zoo/cartpole-ppo",
 }
-HALF, WHOLE = 800, 1200  # steps of the run that is damaged, and of the run continued to its end
+HALF, WHOLE = 800, 1200  # steps after which the damaged run stopped, and in all
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,17 @@ def call(*args: str) -> Answer:
 
 
 def train(family: str, folder: Path) -> None:
+    """A run of WHOLE steps that stops at HALF, as if it had been interrupted there."""
+    going = Run.going
     often = ["--checkpoint-every", "200", "--eval-every", "400", "--eval-episodes", "2", "--log-every", "200"]
-    told = call("train", *FAMILIES[family].split(), "--steps", str(HALF), *often, "--seed", "3", "--out", str(folder))
+    options = [*FAMILIES[family].split(), "--steps", str(WHOLE), *often, "--seed", "3", "--out", str(folder)]
+    with patch.object(Run, "going", lambda run: run.step < HALF and going(run)):
+        told = call("train", *options)
     assert told.code == 0, told
 
 
 def resume(folder: Path) -> Answer:
-    return call("train", "--resume", "--out", str(folder), "--steps", str(WHOLE))
+    return call("train", "--resume", "--out", str(folder))
 
 
 def score(folder: Path) -> Answer:

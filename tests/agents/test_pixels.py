@@ -17,7 +17,7 @@ from cairn.replay.prioritised import Prioritised
 from cairn.train import trainer
 from cairn.train.recipe import Recipe
 
-PPO = PPOConfig(horizon=64, batch_size=64, epochs=4, lr=constant(1e-3), gamma=0.0)
+PPO = PPOConfig(horizon=64, batch_size=64, epochs=4, lr=linear(1e-3, 0), gamma=0.0)
 DQN = DQNConfig(
     lr=constant(1e-3),
     batch_size=32,
@@ -30,7 +30,7 @@ LEARNERS = {
     "ppo": (PPO, 3000, 4),
     "ppo-bf16": (replace(PPO, bf16=True), 3000, 4),
     "a2c": (A2CConfig(horizon=16, lr=constant(1e-3), gamma=0.0, rmsprop=False), 6000, 4),
-    "ppo-impala": (replace(PPO, cnn="impala", lr=constant(5e-4)), 3000, 4),
+    "ppo-impala": (replace(PPO, cnn="impala", lr=linear(5e-4, 0)), 3000, 4),
     "dqn": (DQN, 2000, 2),
     "dqn-all": (replace(DQN, dueling=True, quantiles=8, priority=0.6), 2000, 2),
 }
