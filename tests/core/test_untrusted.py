@@ -30,7 +30,7 @@ from cairn.core.untrusted import (
 
 
 def refused(call, *says):
-    """The sentence of the CairnError that a call must raise, within a second."""
+    """The sentence of the CairnError that a call must raise, within five seconds."""
     began = time.monotonic()
     with pytest.raises(CairnError) as caught:
         call()
@@ -213,8 +213,10 @@ def test_a_zip_is_read_as_it_was_written():
 
 
 def test_zips_that_would_fill_the_memory_are_refused(monkeypatch):
-    refused(lambda: everything(zipped([("a", bytes(300 * 2**20))])), "would unpack to 314,572,800 bytes")
-    refused(lambda: everything(zipped([(str(i), b"") for i in range(10_001)])), "more than 10,000 members")
+    zeros = zipped([("a", bytes(300 * 2**20))])
+    refused(lambda: everything(zeros), "would unpack to 314,572,800 bytes")
+    many = zipped([(str(i), b"") for i in range(10_001)])
+    refused(lambda: everything(many), "more than 10,000 members")
     refused(lambda: everything(zipped([("a", b"x")], zipfile.ZIP_BZIP2)), "another method than deflate")
     refused(lambda: everything(zipped([("n" * 300, b"x")])), "longer than 255 characters")
     monkeypatch.setattr(untrusted, "ZIP_INDEX", 1000)
