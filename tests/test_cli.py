@@ -285,8 +285,11 @@ def test_sigint_saves_and_says_so(home):
 
 def test_an_environment_that_fails_names_itself_the_step_and_the_checkpoint(home, monkeypatch):
     (home / "sick.py").write_text(
-        "import gymnasium as gym\nfrom tests.vector.counting import Counting\n"
-        "gym.register('sick/Counting-v0', lambda **k: Counting(0, (5,), 't', ('raise', 70, 3)))\n"
+        "import gymnasium as gym\nfrom pathlib import Path\nfrom tests.vector.counting import Counting\n"
+        "def make(**k):\n"
+        "    saved = any(Path('run/checkpoints').glob('0*'))\n"  # it is made anew there, because it remembers
+        "    return Counting(0, (5,), 't', ('raise', 10, 3) if saved else None)\n"
+        "gym.register('sick/Counting-v0', make)\n"
     )
     root = Path(__file__).parent.parent
     env = {**os.environ, "PYTHONPATH": f"{home}:{root}"}

@@ -554,7 +554,7 @@ def refused(capsys, words, *args):
         (["ppo-CartPole-v1.zip", "--env", "Acrobot-v1"], "sees 4 numbers and Acrobot-v1 shows 6 numbers"),
         (["ppo-CartPole-v1.zip", "--env", "toys/Reach-v0"], "shows observation 3, achieved_goal 2, desired_goal 2"),
         (["ppo-CartPole-v1.zip", "--normaliser", "x"], "Did you mean --normalizer?"),
-        (["ppo-CartPole-v1.zip", "--out", "full"], "holds other things"),
+        (["ppo-CartPole-v1.zip", "--out", "full"], "holds other files than a policy's"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_2(args, words, tmp_path, monkeypatch, capsys):

@@ -274,7 +274,7 @@ def test_demonstrations_are_enough_for_a_clone(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "dagger learns from an expert: name one with --expert"),
+        ({}, "dagger learns from an expert: name one with expert"),
         ({"agent": CLONE}, "bc learns from an expert"),
         ({"demos": "nowhere.npz"}, "there are no demonstrations at nowhere.npz"),
         ({"expert": "nowhere"}, "there is no nowhere to learn from"),
