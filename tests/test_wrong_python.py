@@ -26,7 +26,8 @@ from cairn.envs.make import Task
 from cairn.experts.demos import read as read_demos
 from cairn.experts.expert import Expert
 from cairn.recipes import find
-from cairn.train.checkpoint import load_policy
+from cairn.train.checkpoint import load_policy, save_policy
+from cairn.train.config import read_recipe
 from cairn.train.plain import to_plain
 from cairn.train.recipe import Recipe
 from cairn.vector.make import make_vector
@@ -419,6 +420,36 @@ def test_settings_survive_save_and_load(tmp_path: Path) -> None:
         PPO.load(tmp_path / "kept")
     with pytest.raises(CairnError, match=r"cairn\.DQN\.load"):
         Model.load(tmp_path / "kept")
+
+
+def saved_of_a_module(tmp_path: Path) -> Path:
+    """A policy whose task is of a module that leaves a file behind where it is imported."""
+    (tmp_path / "leaves_a_file.py").write_text(
+        "import gymnasium as gym\nfrom pathlib import Path\nPath('imported').touch()\n"
+        "gym.register('Left-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    model = made()
+    save_policy(tmp_path / "kept", model.agent, Task("leaves_a_file:Left-v0"), {})
+    return tmp_path / "kept"
+
+
+@pytest.mark.parametrize("trust", ["no", "yes", 1, None, [False]])
+def test_trust_is_true_or_false_and_nothing_else(tmp_path: Path, monkeypatch: Any, trust: Any) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = saved_of_a_module(tmp_path)
+    for load in (PPO.load, load_policy):
+        with pytest.raises(CairnError, match="trust is .*; it must be true or false"):
+            load(folder, trust=trust)
+    with pytest.raises(CairnError, match="trust is .*; it must be true or false"):
+        read_recipe(written(tmp_path), trust=trust)
+    with pytest.raises(CairnError, match="if you trust it, say trust=True"):
+        PPO.load(folder, trust=np.bool_(False))
+    assert not (tmp_path / "imported").exists()
+
+
+def written(tmp_path: Path) -> Path:
+    (tmp_path / "mine.json").write_text(json.dumps(to_plain(find("cartpole-ppo"))))
+    return tmp_path / "mine.json"
 
 
 def test_a_run_that_cannot_learn_says_so(capsys: pytest.CaptureFixture[str]) -> None:

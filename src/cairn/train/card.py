@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from cairn.agents import AgentConfig, build
 from cairn.core.calls import option
+from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.core.types import Box, Discrete, Spec
 from cairn.core.untrusted import NAME, shown
@@ -40,6 +41,7 @@ FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "eye", "arange",
 
 def check_task(task: Task, path: Path, *, trust: bool) -> None:
     """CairnError where a task that a file names would run code of its own, or is past the limits."""
+    trust = fit("trust", trust, bool)  # "no" is no leave
     if not (1 <= task.history <= STEPS_SHOWN and 1 <= task.resets <= RESETS):
         raise CairnError(f"{path} asks for {task.history:,} observations at once, or {task.resets:,} resets; too many.")
     if len(task.id) > NAME:
