@@ -42,8 +42,21 @@ def _registrations() -> list[bytes]:
 
 
 def _by_value(spec: EnvSpec) -> EnvSpec:
-    """An entry point in the script that was started is sent as the class itself: nobody else can import it."""
-    if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
-        creator: Any = load_env_creator(spec.entry_point)
-        return replace(spec, entry_point=creator)
-    return spec
+    """With a creator that is read when the task is made: reading it may import a whole module of the caller's.
+
+    An entry point in the script that was started is sent as the class itself: nobody else can import it.
+    """
+    creator: Any = spec.entry_point
+    if isinstance(creator, str) and creator.startswith("__main__:"):
+        creator = load_env_creator(creator)
+    return spec if isinstance(creator, str) else replace(spec, entry_point=Creator(cloudpickle.dumps(creator)))
+
+
+class Creator:
+    """An entry point that is unpickled when it is first called."""
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return cloudpickle.loads(self.packed)(*args, **kwargs)
