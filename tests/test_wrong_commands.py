@@ -98,6 +98,14 @@ WRONG = [
     ([*TRAIN, "--agent.gamma", "-0.1"], "agent.gamma is -0.1; it must be between 0 and 1."),
     ([*TRAIN, "--target", "high"], "--target is high; it must be a number."),
     ([*TRAIN, "--env-timeout", "-1"], "env_timeout is -1; it must be at least 0."),
+    ([*TRAIN, "--target", "9" * 400], "target is 9999999999999...99999999999999; it must be at most"),
+    ([*TRAIN, "--target", "-" + "9" * 400], "it must be at least -9223372036854775807"),
+    ([*TRAIN, "--steps", "9" * 400], "steps is 9999999999999...99999999999999; it must be at most"),
+    ([*TRAIN, "--steps", "9" * 400 + "k"], "it must be a whole number."),
+    ([*TRAIN, "--seed", "9" * 400], "it must be at most"),
+    ([*TRAIN, "--agent.hidden", "9" * 400], "it must be at most"),
+    ([*TRAIN, "--agent.hidden", "1,024"], "write 1024 for one number, (1,24) for 2."),
+    ([*TRAIN, "--agent.hidden=10,000"], "write 10000 for one number, (10,0) for 2."),
     ([*TRAIN, "--agent.hidden", "64,x"], "--agent.hidden is x; it must be a whole number."),
     ([*TRAIN, "--agent.hidden", "[64,0]"], "agent.hidden is 0; it must be at least 1."),
     # schedules, words, switches, JSON
@@ -338,6 +346,9 @@ def test_the_other_kinds_of_values_are_read():
         32,
     )
     assert parse(type(base), ["--agent.hidden", "8", "4"], default=base, prog="cairn train x").agent.hidden == (8, 4)
+    for words, hidden in (["256,256"], (256, 256)), (["(1,24)"], (1, 24)), (["1024"], (1024,)), (["1,24"], (1, 24)):
+        found = parse(type(base), ["--agent.hidden", *words], default=base, prog="cairn train x")
+        assert found.agent.hidden == hidden
     assert not parse(type(base), ["--time-feature", "off"], default=base, prog="cairn train x").time_feature
 
 

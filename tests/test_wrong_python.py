@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,15 @@ MODELS: list[tuple[Callable[[], Any], str]] = [
     (lambda: PPO(CART, seed=1.5), "seed is 1.5; it must be a whole number."),
     (lambda: PPO(CART, seed="1"), "seed is '1'"),
     (lambda: PPO(CART, seed=10**30), "it must be at most"),
+    (lambda: PPO(CART, seed=10**400), "it must be at most 9223372036854775807"),  # has no float
+    (lambda: PPO(CART, seed=10**5000), "seed is a number of thousands of digits; it must be at most"),
+    (lambda: PPO(CART, lr=10**400), "lr is 1000000000000...00000000000000; it must be at most"),
+    (lambda: PPO(CART, lr=-(10**400)), "it must be at least -9223372036854775807"),
+    (lambda: PPO(CART, epochs=-(10**400)), "it must be at least 1"),
+    (lambda: PPO(CART, hidden=(10**400,)), "it must be at most"),
+    (lambda: PPO(CART, gamma=Fraction(10**400, 3)), "gamma is inf; it must be between 0 and 1"),
+    (lambda: PPO(CART, entropy_weight=10**400), "it must be at most"),
+    (lambda: train("cartpole-ppo", target=10**400), "target is 1000000000000...00000000000000; it must be at most"),
     (lambda: PPO(CART, envs=0), "envs is 0; it must be at least 1."),
     (lambda: PPO(CART, threads=-1), "threads is -1"),
     (lambda: PPO(CART, device="gpu"), "device 'gpu' is not available here; use device=\"cpu\""),

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import tyro
 
-from cairn.core.checks import validated
+from cairn.core.checks import MOST, validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.sb3_names import hint as hint_at
 from cairn.core.schedules import Schedule
@@ -33,6 +33,7 @@ MORE = {  # options that a command reads by itself
 SHOWN = 60  # characters of a wrong value in a sentence
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
 GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+GROUPED_ROW = re.compile(r"[1-9](,\d{3})+|[1-9]\d{0,2}(,\d{3})*,0\d\d(,\d{3})*")  # 1,024 and 16,000; not 256,256
 SUFFIXED = re.compile(r"([+-]?[\d._]+)([kKmM])")
 SUFFIXES = {"k": 1_000, "m": 1_000_000}
 WORDS = {int: "a whole number", float: "a number", str: "a text", Path: "a path", bool: "true or false"}
@@ -194,6 +195,10 @@ def value_of(flag: str, words: Sequence[str], hint: Any) -> Any:
         if get_origin(kind) is tuple:
             if flag.startswith("-") and not words:
                 raise CairnError(f"{flag} needs a value.")
+            if len(words) == 1 and GROUPED_ROW.fullmatch(words[0]):
+                whole, row = words[0].replace(",", ""), [str(int(part)) for part in words[0].split(",")]
+                told = f"write {whole} for one number, ({','.join(row)}) for {len(row)}"
+                raise CairnError(f"{flag} is {words[0]}, which can be read in two ways; {told}.")
             items = [part for word in words for part in word.strip("[]()").split(",") if part.strip()]
             if get_args(kind)[0] is Path:
                 items = list(words)
@@ -221,7 +226,7 @@ def _single(flag: str, word: str, admitted: Sequence[Any]) -> Any:
         if kind is int or kind is float:
             number = _number(word)
             if number is not None and (kind is float or number == int(number)):
-                return kind(number)
+                return kind(number) if abs(number) <= MOST else number  # `validated` says what is too large
         if kind is str or kind is Path:
             return kind(word)
     if word in choices:
@@ -241,7 +246,7 @@ def _number(word: str) -> int | float | None:
     suffixed = SUFFIXED.fullmatch(word)
     try:
         if suffixed:
-            return round(float(suffixed[1]) * SUFFIXES[suffixed[2].lower()], 6)
+            return _finite(round(float(suffixed[1]) * SUFFIXES[suffixed[2].lower()], 6))
         return int(word) if re.fullmatch(r"[+-]?[\d_]+", word) else _finite(float(word))
     except ValueError:  # also of an integer of thousands of digits
         return None

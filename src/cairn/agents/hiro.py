@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from cairn.agents.base import Metrics
 from cairn.agents.dqn import DQN, DQNConfig
 from cairn.agents.sac import SAC, SACConfig
 from cairn.agents.td3 import TD3, TD3Config
-from cairn.core.checks import Count, NonNegative, Positive, Range, Unit, validated
+from cairn.core.checks import AnyIndices, Count, Indices, Lengths, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Asked, Box, Discrete, GoalSpec, Spec, Transition, Window
 from cairn.nets.state import Part
@@ -43,17 +43,11 @@ MOST_SUBGOALS = 10_000  # that a dqn may choose among
 class HIROConfig:
     high: LevelConfig = TD3Config(updates_per_step=0.1)  # chooses subgoals
     low: LevelConfig = TD3Config()  # reaches them
-    subgoal: Annotated[tuple[int, ...], Range(0)] | None = (
-        None  # (from, to): the slice of the observation; None: the task's goal space
-    )
-    subgoal_range: Annotated[tuple[float, ...], Range(0, open_low=True)] = (
-        1.0,
-    )  # how far a subgoal may lie from the state, for each axis
+    subgoal: Indices | None = None  # (from, to): the slice of the observation; None: the task's goal space
+    subgoal_range: Lengths = (1.0,)  # how far a subgoal may lie from the state, for each axis
     every: Count = 10  # c: steps between two subgoals
     bins: Count = 5  # displacements of each axis that a dqn chooses among
-    hide: Annotated[
-        tuple[int, ...], Range(0, empty=True)
-    ] = ()  # entries of the observation that the low level does not see, so that skills travel
+    hide: AnyIndices = ()  # entries of the observation that the low level does not see, so that skills travel
     low_reward: Literal["distance", "within"] = "distance"  # -‖s + g - s'‖, or -1 until it is within `near`
     near: Positive = 0.05  # a subgoal counts as reached
     low_scale: Positive = 1.0  # times the low level's reward

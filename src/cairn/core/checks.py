@@ -35,7 +35,7 @@ class Range:
 
     def admits(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
-        return above and value <= self.high and math.isfinite(value)
+        return above and value <= self.high and (isinstance(value, int) or math.isfinite(value))
 
     def __str__(self) -> str:
         if self.high == math.inf:
@@ -51,6 +51,9 @@ Natural = Annotated[int, Range(0)]
 Side = Annotated[int, Range(1, 1000)]  # of a picture, in pixels
 Widths = Annotated[tuple[int, ...], Range(1)]
 Layers = Annotated[tuple[int, ...], Range(1, empty=True)]  # as Widths, or none
+Indices = Annotated[tuple[int, ...], Range(0)]
+AnyIndices = Annotated[tuple[int, ...], Range(0, empty=True)]  # as Indices, or none
+Lengths = Annotated[tuple[float, ...], Range(0, open_low=True)]
 EpisodeSeed = Annotated[int, Range(0, 2**31 - 1)]  # as every environment accepts
 
 MOST = 2**63 - 1  # a whole number that fits into 64 bits
@@ -98,8 +101,8 @@ def short(value: Any) -> str:
         return "a function"
     try:
         return " ".join(_REPR.repr(value).split())
-    except Exception:  # a stranger's __repr__
-        return f"a {type(value).__name__}"
+    except Exception:  # a stranger's __repr__, or an integer that Python does not write out
+        return "a number of thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 _REPR = reprlib.Repr()
@@ -144,8 +147,9 @@ def _bool(value: Any) -> Any:
 
 def _int(value: Any) -> Any:
     number = _float(value)
-    whole = number is not NOT and math.isfinite(number) and number == int(number)  # 1e6 is
-    return number if type(number) is int else int(number) if whole else NOT
+    if number is NOT or type(number) is int:
+        return number
+    return int(number) if math.isfinite(number) and number == int(number) else NOT  # 1e6 is whole
 
 
 def _float(value: Any) -> Any:
@@ -153,7 +157,12 @@ def _float(value: Any) -> Any:
         return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         return NOT
-    return int(value) if isinstance(value, Integral) else float(value)
+    if isinstance(value, Integral):
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:  # of a fraction
+        return math.inf if value > 0 else -math.inf
 
 
 def _str(value: Any) -> Any:
@@ -204,10 +213,10 @@ def _within(name: str, value: Any, ranges: list[Range]) -> None:
         for allowed in ranges:
             if not allowed.admits(item):
                 raise CairnError(f"{name} is {told}; it must be {allowed}.")
-        if not math.isfinite(item):
+        if type(item) is float and not math.isfinite(item):
             raise CairnError(f"{name} is {told}; it must be a finite number.")
-        if type(item) is int and abs(item) > MOST:
-            raise CairnError(f"{name} is {told}; it must be at most {MOST}.")
+        if type(item) is int and abs(item) > MOST:  # also where it has no float
+            raise CairnError(f"{name} is {told}; it must be {f'at most {MOST}' if item > 0 else f'at least {-MOST}'}.")
 
 
 def _word(kind: Any) -> str:
