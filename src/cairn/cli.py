@@ -388,9 +388,9 @@ def command_results(args: list[str]) -> int:
 
 def _policy_folder(out: Path) -> None:
     """A policy may be written into a new folder, an empty one, or in place of an older policy."""
-    writable_folder(out, "--out")
-    if out.is_dir() and any(out.iterdir()) and not (out / "policy.json").is_file():
-        raise CairnError(f"{out} holds other files than a policy's; name a new folder with --out.")
+    from cairn.train.checkpoint import check_replaceable
+
+    check_replaceable(writable_folder(out, "--out"))
 
 
 def command_import(args: list[str]) -> int:

@@ -15,6 +15,7 @@ import torch
 
 from cairn import PPO, SAC, CairnError
 from cairn.agents import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build
+from cairn.cli import main
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.make import Task
@@ -63,9 +64,26 @@ def test_saving_never_replaces_what_is_not_a_policy(saved, tmp_path):
     (tmp_path / "work" / "thesis.txt").write_text("years")
     (tmp_path / "file.zip").write_text("model")
     for path in (tmp_path / "work", tmp_path / "file.zip", tmp_path):
-        with pytest.raises(CairnError, match="holds other things"):
+        with pytest.raises(CairnError, match=r"holds other files than a policy's|is a file"):
             save_policy(path, agent, Task("Pendulum-v1"), {})
     assert (tmp_path / "work" / "thesis.txt").read_text() == "years"
+
+
+def test_saving_keeps_a_file_that_only_begins_like_one_of_a_policy(saved, tmp_path, capsys):
+    (saved / "policy.py").write_text("mine")
+    agent = build(SACConfig(hidden=(8,)), SPEC)
+    with pytest.raises(CairnError, match=r"holds other files than a policy's \(policy\.py\)"):
+        save_policy(saved, agent, Task("Pendulum-v1"), {})
+    with pytest.raises(SystemExit) as stop:
+        main(["export", str(saved), "--out", str(saved)])
+    assert stop.value.code == 2 and "(policy.py)" in capsys.readouterr().err
+    assert (saved / "policy.py").read_text() == "mine" and load_policy(saved).about == {"seed": 3}
+
+
+def test_only_numbers_of_ten_digits_are_checkpoints(tmp_path):
+    for name in ("0000000300", "0000000200", "12345678901", "2026-notes", "12", "0000000400.damaged"):
+        (tmp_path / name).mkdir()
+    assert [p.name for p in checkpoint.checkpoints(tmp_path)] == ["0000000200", "0000000300", "12345678901"]
 
 
 def test_a_kill_between_two_renames_loses_nothing(saved, tmp_path):

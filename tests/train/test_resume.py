@@ -218,6 +218,43 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(tmp_path, ca
     assert_same_run(tmp_path / "alone", tmp_path / "hurt")
 
 
+@pytest.mark.parametrize("name", ["dqn", "a2c"])
+def test_a_damaged_checkpoint_does_not_stay_the_newest(name, tmp_path, monkeypatch, capsys):
+    plan = replace(recipe(name), checkpoint_every=100, steps=400, eval_every=400)
+    train(plan, tmp_path)
+    (tmp_path / "checkpoints" / "0000000400" / "policy.safetensors").write_bytes(b"cut")
+    advance = Run.advance
+
+    def stopped(run: Run, *args) -> None:
+        advance(run, *args)
+        if run.step >= 340:
+            run._interrupt(signal.SIGTERM, None)
+
+    monkeypatch.setattr(Run, "advance", stopped)
+    outcome = train(plan, tmp_path, resume=True)
+    assert outcome.interrupted and outcome.saved and outcome.step == 340
+    names = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
+    assert names == ["0000000300", "0000000340", "0000000400.damaged"]
+    assert "0000000400 is kept as 0000000400.damaged" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert train(plan, tmp_path, resume=True).step == 400
+
+
+def test_a_kill_between_two_renames_of_a_checkpoint_starts_nothing_over(tmp_path):
+    plan = replace(recipe("td3"), steps=300, checkpoint_every=150)
+    plan = replace(plan, agent=replace(plan.agent, capacity=150))
+    train(plan, tmp_path / "alone")
+    train(replace(plan, steps=150), tmp_path / "hurt")
+    root = tmp_path / "hurt" / "checkpoints"
+    (root / "0000000150").rename(root / ".0000000150.old")
+    (tmp_path / "hurt" / "best").rename(tmp_path / "hurt" / ".best.old")
+    train(plan, tmp_path / "hurt", resume=True)
+    assert sorted(p.name for p in root.iterdir()) == ["0000000150", "0000000300"]
+    assert (tmp_path / "hurt" / "best").is_dir() and not (tmp_path / "hurt" / ".best.old").exists()
+    left, right = weights(tmp_path / "alone"), weights(tmp_path / "hurt")
+    assert all(torch.equal(left[key], right[key]) for key in left)
+
+
 def test_no_good_checkpoint_is_one_sentence(tmp_path):
     plan = replace(recipe("dqn"), steps=1000)
     train(plan, tmp_path)

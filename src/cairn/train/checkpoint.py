@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ from cairn.train.plain import from_plain, to_plain
 
 FORMAT = 1
 KEEP = 2
+FILES = {f"{part}.{kind}" for part in ("policy", "training") for kind in ("json", "safetensors")}
+NUMBERED = re.compile(r"[0-9]{10,}")  # names of checkpoints
 # settings under which the same weights would mean something else
 MEANING = ["activation", "normalise", "normalise_obs", "relative_goals", "layer_norm", "dueling", "cnn"]
 MEANING += ["subgoal", "subgoal_range", "every", "bins", "hide"]  # of a hierarchy
@@ -69,7 +72,8 @@ def save_checkpoint(
 
 def checkpoints(root: Path) -> list[Path]:
     """Checkpoint folders, oldest first."""
-    return sorted(p for p in root.glob("[0-9]*") if p.is_dir()) if root.is_dir() else []
+    found = [p for p in root.iterdir() if NUMBERED.fullmatch(p.name) and p.is_dir()] if root.is_dir() else []
+    return sorted(found, key=lambda p: int(p.name))
 
 
 def _policy_files(agent: Agent, task: Task, about: Mapping[str, Any]) -> dict[str, bytes]:
@@ -98,8 +102,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write to a temporary name, sync, rename: a crash or a full disk leaves the old folder as it was."""
     folder = folder.resolve()
     _recover(folder)
-    if folder.exists() and not (folder.is_dir() and all(p.stem in ("policy", "training") for p in folder.iterdir())):
-        raise CairnError(f"{folder} is there already and holds other things than a policy; name another folder.")
+    check_replaceable(folder)
     temporary, old = folder.with_name(f".{folder.name}.tmp"), folder.with_name(f".{folder.name}.old")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -120,6 +123,27 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         raise failure(folder, error) from error
     shutil.rmtree(old, ignore_errors=True)
+
+
+def check_replaceable(folder: Path) -> None:
+    """CairnError where writing a policy to this folder would remove anything but an older policy."""
+    if not os.path.lexists(folder):
+        return
+    held = sorted(p.name for p in folder.iterdir() if p.name not in FILES or p.is_dir()) if folder.is_dir() else [""]
+    if held:
+        what = f"holds other files than a policy's ({shown(held[0], 60)})" if held[0] else "is a file"
+        raise CairnError(f"{folder} {what}; name a new folder.")
+
+
+def recover(run: Path) -> None:
+    """Put right what a kill between the two renames of `write_folder` left, in a run folder that is locked."""
+    for root in (run, run / "checkpoints"):
+        for old in root.glob(".*.old"):
+            folder = root / old.name[1:-4]
+            if folder.name != "best" and not NUMBERED.fullmatch(folder.name):
+                continue
+            _recover(folder)
+            shutil.rmtree(old, ignore_errors=True)  # the new one was in place already
 
 
 def _recover(folder: Path) -> None:
@@ -147,8 +171,8 @@ def find_policy(path: Path) -> Path:
         )
     if not path.exists():
         raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry.")
-    _recover(path / "best")
-    for folder in (path, path / "best", *reversed(checkpoints(path / "checkpoints"))):
+    # .best.old: a run was killed between two renames, or is just renaming; whoever holds its lock puts it right
+    for folder in (path, path / "best", path / ".best.old", *reversed(checkpoints(path / "checkpoints"))):
         if (folder / "policy.json").exists():
             return folder
     raise CairnError(f"{path} holds no policy (no policy.json in it, in its best/ or in its checkpoints/).")

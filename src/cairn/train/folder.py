@@ -14,7 +14,7 @@ from cairn.core.errors import CairnError
 from cairn.core.untrusted import NotThere, read_json, shown
 from cairn.replay.storage import NAMES
 from cairn.train.board import PREFIX
-from cairn.train.checkpoint import about_policy, checkpoints
+from cairn.train.checkpoint import about_policy, checkpoints, recover
 from cairn.train.config import CONFIG, MARKER, read_recipe, write_config
 from cairn.train.disk import writing
 from cairn.train.lock import LOCK, Lock
@@ -133,6 +133,7 @@ def in_use(folder: Path | None, *, resume: bool) -> Iterator[Lock | None]:
     try:
         with Lock(folder) as lock:
             try:
+                recover(folder)
                 _check(folder, resume)  # another may have been quicker
                 if resume and not marked(folder):
                     write_config(folder, read_recipe(folder, trust=True))  # now with a digest

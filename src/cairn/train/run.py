@@ -25,7 +25,7 @@ from cairn.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from cairn.train.config import write_config
 from cairn.train.evaluate import Score
 from cairn.train.lock import Lock
-from cairn.train.logs import Logs
+from cairn.train.logs import Logs, set_aside
 from cairn.train.notices import UNTOLD, no_success, notices
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.progress import Progress
@@ -82,19 +82,20 @@ class Run:
         assert self.folder is not None
         found = list(reversed(checkpoints(self.folder / "checkpoints")))
         kept: list[Kept | None] = []  # made once, and only for a run that goes on
+        damaged: list[Path] = []
         for path in found:
             try:
                 saved = load_checkpoint(path, agent)
                 self._restore(saved)
             except BROKEN as error:
-                self._pass_over(path, error)
+                damaged.append(self._pass_over(path, error))
                 continue
             if not self.over:
                 kept = kept or [replay()]
                 try:
                     self._restore_replay(saved, kept[0])
                 except BROKEN as error:
-                    self._pass_over(path, error)
+                    damaged.append(self._pass_over(path, error))
                     continue
             if self.solved:
                 self.progress_line.say("it had held its target and ended there: nothing is left to do.")
@@ -103,6 +104,7 @@ class Run:
                     f"its {self.recipe.steps:,} steps are taken; {option('steps')} asks for more in all."
                 )
             else:
+                self._set_aside(damaged)
                 self._reopen(saved)
             return kept[0] if kept else None
         if found:
@@ -112,9 +114,15 @@ class Run:
         self.start()  # killed before its first checkpoint: the same run from the beginning
         return replay()
 
-    def _pass_over(self, path: Path, error: Exception) -> None:
+    def _pass_over(self, path: Path, error: Exception) -> Path:
         told = f"{error}" if isinstance(error, CairnError) else f"{path} lacks {error}."
         self.progress_line.say(f"{told} Going back to the checkpoint before it.")
+        return path
+
+    def _set_aside(self, damaged: list[Path]) -> None:
+        """Damaged checkpoints get other names: they must not count as the newest ones of a run that goes on."""
+        for path in damaged:
+            self.progress_line.say(f"{path} is kept as {set_aside(path).name}.")
 
     @property
     def over(self) -> bool:
@@ -354,14 +362,19 @@ class Run:
         save_checkpoint(self.folder / "checkpoints", agent, self.recipe.judged_task, self._about(), training)
 
     def last_checkpoint(self) -> str:
+        found = self.newest
+        return f"the last checkpoint is {found}" if found else "there is no checkpoint yet"
+
+    @property
+    def newest(self) -> Path | None:
+        """The checkpoint from which a resume goes on; None where there is none."""
         found = checkpoints(self.folder / "checkpoints") if self.folder else []
-        return f"the last checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
+        return next((path for path in reversed(found) if int(path.name) <= self.step), None)
 
     @property
     def saved(self) -> bool:
         """Whether the run can be resumed from where it is."""
-        found = checkpoints(self.folder / "checkpoints") if self.folder else []
-        return bool(found) and found[-1].name == f"{self.step:010d}"
+        return self.newest is not None and int(self.newest.name) == self.step
 
 
 def _state_of(generator: Generator) -> str:
