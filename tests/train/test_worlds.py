@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
 import torch
 
 from cairn.agents import PPOConfig, SACConfig
+from cairn.core.errors import EnvError
 from cairn.train.recipe import Recipe
 from cairn.train.trainer import train
 from tests.train.test_resume import assert_same_run, weights
@@ -68,3 +71,51 @@ def test_with_rays_samplers_too(agent, tmp_path, monkeypatch):
     left, right = weights(tmp_path / "alone"), weights(tmp_path / "killed")
     assert left.keys() == right.keys()
     assert [key for key in left if not torch.equal(left[key], right[key])] == []
+
+
+class Seat(gym.Env):
+    """A world that remembers; there is one seat for it, and after `left` of them were made there is none."""
+
+    observation_space, action_space = gym.spaces.Box(-1e6, 1e6, (2,)), gym.spaces.Discrete(2)
+    open = made = 0
+
+    def __init__(self, left=10**6, seats=1):
+        if Seat.open >= seats or Seat.made >= left:
+            raise OSError("no seat left")
+        Seat.open, Seat.made, self.age = Seat.open + 1, Seat.made + 1, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.age = 0, self.age + 1
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.array([self.t, self.age], np.float32), 1.0, False, self.t >= 10, {}
+
+    def close(self):
+        Seat.open -= 1
+
+
+def seated(**given):
+    gym.register("test/Seat-v0", Seat)
+    every = {"checkpoint_every": 200, "eval_every": 10**6, "log_every": 200, "eval_episodes": 1}
+    return Recipe(env="test/Seat-v0", agent=AGENTS["ppo"], steps=600, envs=1, vector="sync", **every, **given)
+
+
+@pytest.fixture
+def seats(monkeypatch):
+    monkeypatch.setattr(Seat, "open", 0)
+    monkeypatch.setattr(Seat, "made", 0)
+    yield
+    del gym.registry["test/Seat-v0"]
+
+
+def test_a_task_that_owns_a_port_goes_on_after_a_checkpoint(tmp_path, seats):
+    assert train(seated(eval_args={"seats": 2}), tmp_path / "run").step == 600
+
+
+def test_a_world_that_cannot_be_made_anew_tells_step_and_checkpoint(tmp_path, seats):
+    words = r"environment 0 could not be made again: .*no seat left, at step 200 of test/Seat-v0; .*0000000200"
+    with pytest.raises(EnvError, match=words):
+        train(seated(env_args={"seats": 2, "left": 2}), tmp_path / "run")

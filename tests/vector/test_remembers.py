@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from cairn.core.errors import CairnError, EnvError
 from cairn.envs.make import Task
 from cairn.vector import remembers as module
 from cairn.vector.remembers import remembers
@@ -68,7 +69,7 @@ def test_box2d_is_known(name):
 def test_the_trial_alone_finds_bipedal_walker_out(monkeypatch):
     pytest.importorskip("Box2D")
     monkeypatch.setattr(module, "SECONDS", 20.0)  # however busy the machine is
-    assert module._tried(Task("BipedalWalker-v3"))
+    assert module._tried(Task("BipedalWalker-v3")())
 
 
 def test_what_is_too_slow_or_fails_counts_as_one_that_remembers(monkeypatch):
@@ -88,6 +89,109 @@ def test_the_answer_is_kept_for_a_task(monkeypatch):
     assert not asked(Task("CartPole-v1")) and not asked(Task("CartPole-v1")) and len(calls) == 1
     asked(Task("CartPole-v1", 50))
     assert len(calls) == 2
+
+
+class Port(Worn):
+    """Only one can be open at a time."""
+
+    opened = 0
+
+    def __init__(self, wears=True):
+        if Port.opened:
+            raise OSError("the address is in use")
+        super().__init__(wears)
+        Port.opened += 1
+
+    def close(self):
+        Port.opened -= 1
+
+
+def test_one_that_cannot_be_made_twice_is_left_as_it_is():
+    envs = Sync([Port])
+    for _ in range(3):
+        rows(envs, [1])
+    envs.close()
+    assert Port.opened == 0
+
+
+def test_the_old_one_is_closed_before_a_new_one_is_made():
+    envs = Sync([Port])
+    envs.lane.remember = True
+    np.testing.assert_array_equal(rows(envs, [1]), rows(envs, [1]))
+    assert Port.opened == 1
+    envs.close()
+
+
+def test_a_function_that_hands_out_one_environment_is_neither_played_nor_closed():
+    env = Worn()
+    envs = Sync([lambda: env])
+    for _ in range(2):
+        rows(envs, [1])
+    assert env.age == 2 and not env.closed
+
+
+class Once(Worn):
+    """Made in the right way twice: the one that is used, and the one that is tried."""
+
+    count, error = 0, ValueError("no seat left")
+
+    def __init__(self):
+        Once.count += 1
+        if Once.count > 2:
+            raise Once.error
+        super().__init__()
+
+    def close(self):
+        if self.closed:
+            raise RuntimeError("closed twice")
+        super().close()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("no seat left"), "environment 0 raised ValueError while it was made: no seat left"),
+        (CairnError("Once-v0 needs an extra."), "environment 0 could not be made again: Once-v0 needs an extra."),
+        (SystemExit(3), r"environment 0 called sys.exit\(3\) while it was made"),
+    ],
+)
+def test_what_fails_when_it_is_made_anew_is_named(error, words, monkeypatch):
+    monkeypatch.setattr(Once, "count", 0)
+    monkeypatch.setattr(Once, "error", error)
+    envs = Sync([Once])
+    rows(envs, [1])
+    with pytest.raises(EnvError, match=words):
+        envs.reset([1])
+    envs.close()
+
+
+def test_what_fails_when_it_is_closed_is_named():
+    class Stuck(Worn):
+        def close(self):
+            raise OSError("device busy")
+
+    envs = Sync([Stuck])
+    rows(envs, [1])
+    with pytest.raises(EnvError, match="environment 0 raised OSError while it was closed: device busy"):
+        envs.reset([1])
+
+
+def third_fails():
+    if len(made) > 1:
+        raise CairnError("no seat left")
+    return Worn()
+
+
+def test_a_worker_tells_why_it_could_not_make_one_anew():
+    made.clear()
+    envs = Workers([third_fails], workers=1)
+    try:
+        rows(envs, [1])
+        with pytest.raises(EnvError, match="environment 0 could not be made again: no seat left"):
+            envs._do(0, "renew")
+        assert envs.processes[0].is_alive()
+    finally:
+        envs.close()
 
 
 def rows(envs, seeds, count=6):

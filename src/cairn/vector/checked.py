@@ -159,11 +159,23 @@ class Checked(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def made(index: int, make: Callable[[], Any]) -> Any:
-    """An environment; one that ends the process where it is made is told as that."""
+    """An environment; EnvError where making it failed. A CairnError is a sentence for the user already."""
     try:
         return make()
-    except SystemExit as error:
+    except CairnError:
+        raise
+    except (Exception, SystemExit) as error:
         raise blame(index, error, " while it was made") from error
+
+
+def remade(index: int, make: Callable[[], Any]) -> Any:
+    """An environment in the place of one that was closed; EnvError where making it failed, in whatever way."""
+    try:
+        return made(index, make)
+    except EnvError:
+        raise
+    except CairnError as error:
+        raise EnvError(index, f"could not be made again: {error}") from error
 
 
 def refuse_old_gym(*spaces: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from cairn.core.errors import EnvError
 from cairn.core.types import Array
 from cairn.vector.base import EnvMaker, spec_of_env, success_of
-from cairn.vector.checked import Rows, began, blame, made, stepped
+from cairn.vector.checked import Rows, began, blame, made, remade, stepped
 from cairn.vector.remembers import remembers
 from cairn.vector.slots import Slots
 
@@ -26,16 +26,16 @@ class Lane:
         self.slots = Slots.allocate(self.spec, len(self.envs))
         self.awake = list(range(len(self.envs)))  # those that are stepped
         self.used = [False] * len(self.envs)  # those that were reset since they were made
+        self.open = [True] * len(self.envs)  # those that were not closed
         self.remember: bool | None = None  # whether they remember, once that is asked
 
     def renew(self, *which: int) -> None:
         """Before a seed is played (in these, or in all): environments that remember earlier ones are made anew."""
         for i in which or range(len(self.envs)):
             if self.used[i] and self._remember():
-                old, self.envs[i] = self.envs[i], made(self.first + i, self.makers[i])
-                if old is not self.envs[i]:  # a function may hand out one environment for ever
-                    old.close()
-                self.used[i] = False
+                self._close(i)  # first: it may own a port, a licence, a display
+                self.envs[i] = remade(self.first + i, self.makers[i])
+                self.open[i], self.used[i] = True, False
 
     def _remember(self) -> bool:
         if self.remember is None:
@@ -105,6 +105,15 @@ class Lane:
             if not np.isfinite(obs[i]).all():
                 raise EnvError(self.first + i, "returned an observation that is not finite")
 
+    def _close(self, i: int) -> None:
+        self.open[i] = False
+        try:
+            self.envs[i].close()
+        except (Exception, SystemExit) as error:
+            raise blame(self.first + i, error, " while it was closed") from error
+
     def close(self) -> None:
-        for env in self.envs:
-            env.close()
+        for i, env in enumerate(self.envs):
+            if self.open[i]:
+                self.open[i] = False
+                env.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -22,17 +23,32 @@ def remembers(make: EnvMaker, env: gym.Env[Any, Any]) -> bool:
 
     Worlds of Box2D do: they solve contacts in an order that depends on bodies destroyed before. Others are tried: a
     new environment plays a seed twice, with the same random actions and a reset between. One that is too slow, or
-    fails meanwhile, is taken as one that remembers.
+    fails meanwhile, is taken as one that remembers. One that cannot be made beside `env` (it may own a port) is not
+    known, and is left as it is; so is one that `make` hands out again and again.
     """
-    if of_box2d(env):
-        return True
     key = repr(make) if hasattr(make, "id") else ""  # only a task is known by its name
-    if key not in _found:
-        found = _tried(make)
-        if not key:
-            return found
+    if key in _found:
+        return _found[key]
+    found = _found_out(make, env)
+    if key:
         _found[key] = found
-    return _found[key]
+    return found
+
+
+def _found_out(make: EnvMaker, env: gym.Env[Any, Any]) -> bool:
+    try:
+        other = make()
+    except Hang:
+        raise
+    except (Exception, SystemExit):
+        return of_box2d(env)
+    if other is env:
+        return False
+    try:
+        return of_box2d(env) or _tried(other)
+    finally:
+        with contextlib.suppress(Exception):
+            other.close()
 
 
 def of_box2d(env: gym.Env[Any, Any]) -> bool:
@@ -40,10 +56,8 @@ def of_box2d(env: gym.Env[Any, Any]) -> bool:
     return ".box2d" in type(env.unwrapped).__module__ or type(world).__module__.partition(".")[0] == "Box2D"
 
 
-def _tried(make: EnvMaker) -> bool:
-    env: gym.Env[Any, Any] | None = None
+def _tried(env: gym.Env[Any, Any]) -> bool:
     try:
-        env = make()
         env.action_space.seed(0)
         actions = [env.action_space.sample() for _ in range(STEPS)]
         first = _played(env, actions)
@@ -52,9 +66,6 @@ def _tried(make: EnvMaker) -> bool:
         raise
     except (Exception, SystemExit):  # the environment's own faults are told where it is used
         return True
-    finally:
-        if env is not None:
-            env.close()
 
 
 def _played(env: gym.Env[Any, Any], actions: list[Any], most: int | None = None) -> list[Any]:

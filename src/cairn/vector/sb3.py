@@ -13,7 +13,7 @@ from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, Discrete, Spec, Step
 from cairn.vector.base import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
-from cairn.vector.checked import Checked, Rows, blame
+from cairn.vector.checked import Checked, Rows, blame, made
 from cairn.vector.remembers import remembers
 
 
@@ -40,7 +40,7 @@ class SB3:
         self.stats.reset()
         if self.used and self.anew is not None:
             self.env.close()
-            self.env = self.anew()
+            self.env = self._told(self.anew)
         self.used = True
         self.env.seed(0)  # makes the list of seeds, one each, which a reset hands to its environments
         self.env.unwrapped._seeds[:] = [int(s) for s in seeds]
@@ -97,7 +97,7 @@ class SB3:
 
 def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
     """`num_envs` copies of a task in SB3's own vector, each in a process of its own or all in this one."""
-    probe = task()
+    probe = made(0, task)
     shown = spec_of_env(probe)
     remember = remembers(task, probe)
     probe.close()
