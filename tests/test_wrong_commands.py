@@ -51,6 +51,13 @@ WRONG = [
     ([*FREE, "PPO"], "there is no agent 'PPO'"),
     ([*FREE, "imported"], "comes from `cairn import`"),
     ([*FREE], "--agent needs a value."),
+    # more than a machine has
+    ([*TRAIN, "--threads", "99999999999"], "threads is 99999999999; it must be at most 1024."),
+    ([*TRAIN, "--workers", "99999999999"], "workers is 99999999999; it must be at most 1024."),
+    ([*TRAIN, "--envs", "99999999999"], "envs is 99999999999; it must be at most 100,000."),
+    ([*TRAIN, "--agent.hidden", "1000000000", "1000000000"], "of memory; lower agent.hidden."),
+    (["bench", "vector", "CartPole-v1", "--envs", "99999999999"], "it must be at most 100,000."),
+    (["eval", CART, "--episodes", "99999999999"], "episodes is 99999999999; it must be at most 1,000,000."),
     # unknown options, and how others call them
     ([*TRAIN, "--n-envs", "4"], "Did you mean --envs?"),
     ([*TRAIN, "--lr", "1e-3"], "Did you mean --agent.lr?"),

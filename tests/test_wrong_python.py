@@ -263,6 +263,19 @@ PLAY: list[tuple[Callable[[], Any], str]] = [
 ]
 
 FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: PPO(CART, threads=10**9), "threads is 1000000000; it must be at most 1024."),
+    (lambda: PPO(CART, envs=10**9), "envs is 1000000000; it must be at most 100,000."),
+    (lambda: PPO(CART, hidden=(10**9, 10**9)), "the networks of this agent do not fit into the"),
+    (lambda: SAC("Pendulum-v1", hidden=(10**18, 8)), "of memory; lower hidden."),
+    (lambda: DQN(CART, n_step=10**9), "n_step is 1000000000; it must be at most 10,000."),
+    (lambda: train("cartpole-ppo", threads=10**9), "threads is 1000000000"),
+    (lambda: train("cartpole-ppo", workers=10**9), "workers is 1000000000"),
+    (lambda: train("cartpole-ppo", envs=10**9), "envs is 1000000000"),
+    (lambda: train("cartpole-ppo", eval_episodes=10**12), "eval_episodes is 1000000000000"),
+    (lambda: made().evaluate(10**9), "episodes is 1000000000; it must be at most 1,000,000."),
+    (lambda: sample(CART, made(), envs=10**9), "envs is 1000000000"),
+    (lambda: make_vector(Task(CART), 10**9, backend="sync"), "envs is 1000000000"),
+    (lambda: DQN(CART, hidden=8, batch_size=10**14, learning_starts=8).learn(32), "there is not enough memory"),
     (lambda: train(), "missing a required argument: 'recipe'"),
     (lambda: train("cartpole-pop"), "Did you mean cartpole-ppo?"),
     (lambda: train(3), "train takes a recipe, its name or its file (.json), not 3."),

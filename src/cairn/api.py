@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cairn.agents import agent_name, build, config_type
+from cairn.agents import agent_name, config_type
 from cairn.agents.base import Agent, Remembering
 from cairn.core.calls import called
-from cairn.core.checks import Count, EpisodeSeed, Natural, fit, short, validated
+from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError
 from cairn.core.sb3_names import WITHOUT, hint
@@ -23,6 +23,7 @@ from cairn.core.types import ActionSpec, Array, Box, Step
 from cairn.doctor.watch import watching
 from cairn.envs.make import Task, as_task
 from cairn.recipes import RECIPES, find
+from cairn.train.card import build_fitting
 from cairn.train.checkpoint import load_agent, load_policy, save_policy
 from cairn.train.config import read_recipe
 from cairn.train.evaluate import Score, as_policy, evaluate
@@ -124,7 +125,7 @@ def sample(
     task, act = as_task(env), policy.predict if isinstance(policy, Model) else policy
     if not callable(act):
         raise CairnError(f"policy is {short(policy)}; it must be a model, or a function of observations.")
-    envs, workers = fit("envs", envs, Count), fit("workers", workers, Natural)
+    envs, workers = fit("envs", envs, Envs), fit("workers", workers, Parallel)
     seeds, steps = derive_many(fit("seed", seed, Natural), envs, "sample"), fit("steps", steps, Count | None)
     vec = make_vector(task, envs, backend=fit("vector", vector, Backend), workers=workers)
     return _sampled(vec, act, seeds, steps)
@@ -224,8 +225,8 @@ class Model:
         if not self.kind:
             raise CairnError("Model has no algorithm; use one of its kinds, such as cairn.PPO or cairn.SAC.")
         self.task = as_task(env)
-        self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Count)
-        self.device, self.threads = usable(device), fit("threads", threads, Natural)
+        self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Envs)
+        self.device, self.threads = usable(device), fit("threads", threads, Parallel)
         cls = config_type(self.kind)
         known = {f.name: f for f in fields(cls)}
         for name in config:
@@ -240,7 +241,9 @@ class Model:
         finally:
             probe.close()
         try:
-            self.agent: Agent = build(self.config, self.spec, seed=derive(self.seed, "agent"), device=self.device)
+            self.agent: Agent = build_fitting(
+                self.config, self.spec, seed=derive(self.seed, "agent"), device=self.device
+            )
         except CairnError as error:
             raise CairnError(str(error).replace("agent.", "")) from None  # here they are keywords
 
@@ -318,7 +321,7 @@ class Model:
     @called()
     def evaluate(self, episodes: int = 100, seed: int = 1000) -> Score:
         """Mean return and success over fresh seeds."""
-        episodes, seed = fit("episodes", episodes, Count), fit("seed", seed, EpisodeSeed)
+        episodes, seed = fit("episodes", episodes, Episodes), fit("seed", seed, EpisodeSeed)
         fit("the last seed", seed + episodes - 1, EpisodeSeed)
         envs = judging(self.task.for_scoring(), episodes)
         try:
@@ -351,8 +354,8 @@ class Model:
         about = saved.about if device is None else {**saved.about, "device": device}
         settings = {
             "seed": fit(f"the seed in {folder}", about.get("seed", 0), Natural),
-            "envs": fit(f"the envs in {folder}", about.get("envs", 1), Count),
-            "threads": fit(f"the threads in {folder}", about.get("threads", 1), Natural),
+            "envs": fit(f"the envs in {folder}", about.get("envs", 1), Envs),
+            "threads": fit(f"the threads in {folder}", about.get("threads", 1), Parallel),
             "device": _there(fit(f"the device in {folder}", about.get("device", "cpu"), str)),
         }
         changed = {f.name: getattr(saved.agent.cfg, f.name) for f in fields(saved.agent.cfg)}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 import tyro
 
 from cairn.core.calls import commands
-from cairn.core.checks import Count, EpisodeSeed, Natural, Positive, check
+from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, Positive, check
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
 from cairn.core.untrusted import printable
@@ -62,7 +62,7 @@ class EvalArgs:
     """Score a policy on fresh seeds."""
 
     path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
-    episodes: Count = 100
+    episodes: Episodes = 100
     seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
     json: bool = False  # print one JSON object
     record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
@@ -77,7 +77,7 @@ class WatchArgs:
 
     path: tyro.conf.Positional[Path]
     out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
-    episodes: Count = 1
+    episodes: Episodes = 1
     seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
     trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
 
@@ -136,7 +136,7 @@ class DemosArgs:
 
     path: tyro.conf.Positional[Path]  # a run folder, a checkpoint or a zoo entry
     out: Path  # the file to write, a NumPy archive (.npz)
-    episodes: Count = 20
+    episodes: Episodes = 20
     seed: EpisodeSeed = 2000  # the first episode's; the next ones count up
     trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
 
@@ -147,8 +147,8 @@ class BenchArgs:
 
     what: tyro.conf.Positional[Literal["vector"]]
     env: tyro.conf.Positional[str]  # a Gymnasium id
-    envs: tuple[Count, ...] = (1, 4, 16, 64)  # environments stepped together
-    workers: Natural = 0  # processes or threads; 0 is one a core
+    envs: tuple[Envs, ...] = (1, 4, 16, 64)  # environments stepped together
+    workers: Parallel = 0  # processes or threads; 0 is one a core
     seconds: Positive = 1.0  # each measurement
     env_args: dict[str, Any] = field(default_factory=dict)
     json: bool = False

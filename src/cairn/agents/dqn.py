@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.checks import Ahead, Count, Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td, importance, quantile_huber
 from cairn.core.schedules import Rate, Share, constant, linear
@@ -41,7 +41,7 @@ class DQNConfig:
     frame_bytes: Natural = 0  # stacked frames compressed, so many bytes kept for each; 0: as they are
     learning_starts: Natural = 1_000  # steps of random actions first
     updates_per_step: Positive = 0.5  # gradient steps per environment step
-    n_step: Count = 1  # n
+    n_step: Ahead = 1  # n
     double: bool = True  # choose with Q, judge with the target
     dueling: bool = False  # Q = V + A - mean A
     quantiles: Natural = 0  # K of the return, whose mean is Q; 0: the mean alone

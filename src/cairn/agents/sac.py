@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import Count, Natural, Positive, Unit, Widths, validated
+from cairn.core.checks import Ahead, Count, Natural, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import temperature, twin_q
 from cairn.core.schedules import Rate, constant
@@ -44,7 +44,7 @@ class SACConfig:
     capacity: Count = 1_000_000
     learning_starts: Natural = 1_000  # steps of random actions first
     updates_per_step: Positive = 1.0  # gradient steps per environment step
-    n_step: Count = 1
+    n_step: Ahead = 1
     ensemble: Count = 2  # critics; above two, the target takes the least of a random pair
     layer_norm: bool = False  # in the critics
     normalise: bool = False  # observations and goals, by running statistics

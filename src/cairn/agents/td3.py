@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cairn.agents.base import Metrics
-from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.checks import Ahead, Count, Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import twin_huber, twin_q
 from cairn.core.schedules import Rate, constant
@@ -35,7 +35,7 @@ class TD3Config:
     capacity: Count = 1_000_000
     learning_starts: Natural = 1_000  # steps of random actions first
     updates_per_step: Positive = 1.0
-    n_step: Count = 1
+    n_step: Ahead = 1
     noise: NonNegative = 0.1  # σ of exploration
     target_noise: NonNegative = 0.2  # σ̃ of target smoothing
     noise_clip: NonNegative = 0.5  # c

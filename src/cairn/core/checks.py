@@ -40,7 +40,8 @@ class Range:
     def __str__(self) -> str:
         if self.high == math.inf:
             return f"greater than {self.low:g}" if self.open_low else f"at least {self.low:g}"
-        return f"between {self.low:g} and {f'{self.high:,.0f}' if self.high >= 1e6 else f'{self.high:g}'}"
+        most = f"{self.high:,.0f}" if self.high >= 1e4 else f"{self.high:g}"
+        return f"at most {most}" if self.low == -math.inf else f"between {self.low:g} and {most}"
 
 
 Unit = Annotated[float, Range(0, 1)]
@@ -48,6 +49,10 @@ Positive = Annotated[float, Range(0, open_low=True)]
 NonNegative = Annotated[float, Range(0)]
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
+Envs = Annotated[int, Range(1), Range(high=100_000)]  # environments stepped together
+Parallel = Annotated[int, Range(0), Range(high=1024)]  # threads or processes; 0 is as many as there are cores
+Episodes = Annotated[int, Range(1), Range(high=1_000_000)]  # of one evaluation
+Ahead = Annotated[int, Range(1), Range(high=10_000)]  # steps of an n-step return
 Side = Annotated[int, Range(1, 1000)]  # of a picture, in pixels
 Widths = Annotated[tuple[int, ...], Range(1)]
 Layers = Annotated[tuple[int, ...], Range(1, empty=True)]  # as Widths, or none

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+
+from cairn.core.calls import option
 from cairn.core.errors import CairnError
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP = 256 * 2**20
+NO_MEMORY = "can't allocate memory"  # as torch says it, by RuntimeError
 
 
 def keep_freed_memory() -> None:
@@ -43,6 +49,20 @@ def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
         f"a replay of {capacity:,} transitions takes {capacity * each / 1e9:.1f} GB"
         f" and there are {room / 1e9:.1f} GB of memory; a capacity of {fits} fits."
     )
+
+
+@contextmanager
+def enough() -> Iterator[None]:
+    """CairnError where the memory of this machine, or of its GPU, runs out inside it."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and NO_MEMORY not in str(error):
+            raise
+        raise CairnError(
+            f"there is not enough memory for this run; lower {option('envs')}, or the batch_size, horizon or hidden of"
+            " the agent."
+        ) from error
 
 
 def memory() -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cairn.agents import AgentConfig
 from cairn.core.calls import keywords
-from cairn.core.checks import Count, Natural, NonNegative
+from cairn.core.checks import Count, Envs, Episodes, Natural, NonNegative, Parallel
 from cairn.envs.make import Task
 from cairn.vector.make import Backend
 
@@ -26,9 +26,9 @@ class Recipe:
     hold: Count = 2  # evaluations in a row at the target before the run stops early
     hindsight: Literal["off", "future", "final", "episode", "random"] = "off"  # which goals replay is relabelled with
     hindsight_k: Natural = 4  # k relabelled transitions for each as it was
-    envs: Count = 1  # N, environments stepped together
+    envs: Envs = 1  # N, environments stepped together
     vector: Backend = "sync"
-    workers: Natural = 0  # processes of an async vector, samplers of ray; 0 is one a core
+    workers: Parallel = 0  # processes of an async vector, samplers of ray; 0 is one a core
     ray_address: str = ""  # of a Ray cluster; "" is one of our own on this machine
     env_timeout: NonNegative = 120.0  # seconds an environment may take to answer; 0 waits for ever
     time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
@@ -39,8 +39,8 @@ class Recipe:
     env_args: dict[str, Any] = field(default_factory=dict)
     eval_args: dict[str, Any] = field(default_factory=dict)  # what else the task is given when a policy is judged
     eval_every: Count = 10_000  # steps
-    eval_episodes: Count = 20
-    result_episodes: Count = 100  # whose mean is recorded as the result
+    eval_episodes: Episodes = 20
+    result_episodes: Episodes = 100  # whose mean is recorded as the result
     checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
     log_every: Count = 1_000  # steps
     expert: str = ""  # who imitators learn from: a policy's folder, a zoo entry or a recipe that was run
@@ -49,7 +49,7 @@ class Recipe:
     levels: dict[str, str] = field(default_factory=dict)  # hiro: {"low": FOLDER}, a saved policy a level starts from
     seed: Natural = 0
     device: str = "cpu"  # auto: a GPU, where there is one
-    threads: Natural = 1  # torch's CPU threads; 0 is torch's own choice
+    threads: Parallel = 1  # torch's CPU threads; 0 is torch's own choice
     name: str = ""
     about: str = ""
 

@@ -41,7 +41,7 @@ from cairn.train.imitation import Lesson, Source, gathered, imitate, prepare
 from cairn.train.lock import Lock
 from cairn.train.logs import set_aside
 from cairn.train.loops import off_policy, on_policy
-from cairn.train.memory import keep_freed_memory, must_fit
+from cairn.train.memory import enough, keep_freed_memory, must_fit
 from cairn.train.recipe import Recipe
 from cairn.train.remote import Company
 from cairn.train.resume import continued, fitted
@@ -90,7 +90,7 @@ def train(
     recipe = validated(recipe)
     recipe = replace(recipe, device=usable(recipe.device))
     _check_replay(recipe)
-    with in_use(folder, resume=resume) as lock:
+    with enough(), in_use(folder, resume=resume) as lock:
         if resume:
             assert folder is not None
             recipe = _continued(recipe, folder)

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from cairn.core.calls import option
-from cairn.core.checks import Count, Natural, NonNegative, fit, short
+from cairn.core.checks import Envs, NonNegative, Parallel, fit, short
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Box
@@ -43,8 +43,8 @@ def make_vector(
     """
     if not callable(task):
         raise CairnError(f"a vector is made of a cairn.envs.make.Task, or of a function, not of {short(task)}.")
-    num_envs, backend = fit("envs", num_envs, Count), fit("vector", backend, Backend)
-    workers, timeout = fit("workers", workers, Natural), fit("timeout", timeout, NonNegative)
+    num_envs, backend = fit("envs", num_envs, Envs), fit("vector", backend, Backend)
+    workers, timeout = fit("workers", workers, Parallel), fit("timeout", timeout, NonNegative)
     if backend == "auto":
         backend = choose(task, num_envs)
     if backend == "atari":
