@@ -28,6 +28,7 @@ from cairn.train.checkpoint import load_agent, load_policy, save_policy
 from cairn.train.config import read_recipe
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.folder import run_path
+from cairn.train.owned import check_output
 from cairn.train.recipe import Recipe, on_its_task
 from cairn.train.resume import check_recipe
 from cairn.train.trainer import Outcome
@@ -336,7 +337,9 @@ class Model:
     def save(self, path: str | Path) -> None:
         """A folder of safetensors and JSON, which `load`, `cairn eval` and `cairn watch` take."""
         about = {"seed": self.seed, "envs": self.envs, "threads": self.threads, "device": self.device}
-        save_policy(_path("path", path), self.agent, self.task, about)
+        folder = _path("path", path)
+        check_output(folder, "path")
+        save_policy(folder, self.agent, self.task, about)
 
     @classmethod
     @called()

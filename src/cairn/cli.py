@@ -330,7 +330,7 @@ def command_watch(args: list[str]) -> int:
     options = parse(WatchArgs, args, prog="cairn watch")
     drawn = options.out.suffix.lower() in plan.KINDS
     (plan if drawn else video).needs(options.out)
-    writable_file(options.out, "--out")
+    _new_file(options.out)
     saved = load_policy(options.path, trust=options.trust)
     show = plan.draw if drawn else video.record
     played = show(
@@ -356,7 +356,7 @@ def command_report(args: list[str]) -> int:
         return 0
     if options.out.suffix.lower() not in (".html", ".htm"):
         raise CairnError(f"the report is a page of HTML, and {options.out} does not end in .html; name it so.")
-    writable_file(options.out, "--out")
+    _new_file(options.out)
     prepare_headless()
     report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"), trust=options.trust)
     for fault in report.faults:
@@ -386,11 +386,21 @@ def command_results(args: list[str]) -> int:
     return 0
 
 
+def _new_file(out: Path) -> None:
+    """A file may be written where it can be, and where it is none of a run's own."""
+    from cairn.train.owned import check_output
+
+    writable_file(out, "--out")
+    check_output(out)
+
+
 def _policy_folder(out: Path) -> None:
     """A policy may be written into a new folder, an empty one, or in place of an older policy."""
     from cairn.train.checkpoint import check_replaceable
+    from cairn.train.owned import check_output
 
-    check_replaceable(writable_folder(out, "--out"))
+    check_output(writable_folder(out, "--out"))
+    check_replaceable(out)
 
 
 def command_import(args: list[str]) -> int:
@@ -429,7 +439,7 @@ def command_demos(args: list[str]) -> int:
     options = parse(DemosArgs, args, prog="cairn demos")
     if options.out.suffix != ".npz":
         raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
-    writable_file(options.out, "--out")
+    _new_file(options.out)
     saved = load_policy(options.path, trust=options.trust)
     envs = judging(saved.task.for_scoring(), options.episodes)
     try:

@@ -218,6 +218,8 @@ def load_agent(path: Path, *, device: str = "cpu") -> tuple[Agent, str]:
 def export(path: Path, out: Path, *, half: bool = False) -> None:
     """The policy behind `path` as a folder of its own; `half` keeps its weights in half precision."""
     folder = find_policy(path)
+    if folder.resolve() == out.resolve():
+        raise CairnError(f"{out} is the policy itself; name another folder with {option('out')}.")
     head = _read_json(folder / "policy.json")
     tensors = _read_tensors(folder / "policy.safetensors", head)
     if half:
