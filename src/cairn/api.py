@@ -283,7 +283,8 @@ class Model:
             plan = Recipe(**own, eval_every=steps, name=f"{self.kind}-{self.task.id}")
         plan = _changed(plan, changes)
         with _disk():
-            run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
+            outcome = run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
+        self.agent = outcome.agent  # another one where the run was begun anew
         return self
 
     @called()

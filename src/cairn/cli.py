@@ -28,6 +28,7 @@ from cairn.options import take as _take
 if TYPE_CHECKING:
     from cairn.train.checkpoint import Saved
     from cairn.train.evaluate import Score
+    from cairn.train.trainer import Outcome
 
 MODULE_ID = re.compile(r"[^\W\d][\w.]*:[\w./-]+")  # a task of a module that is to be imported
 
@@ -249,8 +250,7 @@ def command_train(args: list[str]) -> int:
         writable_folder(Path(results), "--record")
     outcome = train(recipe, folder, resume=resume, watch=watching)
     if outcome.interrupted:
-        done = f"saved in {folder}; continue it" if outcome.saved else "nothing was saved yet; begin again"
-        print(f"{outcome.interrupted} at step {outcome.step:,}: {done} with --resume.")
+        print(f"{outcome.interrupted} at step {outcome.step:,}: {_how_to_go_on(outcome, folder)}.")
         return {"SIGINT": 130, "SIGTERM": 143}[outcome.interrupted]
     speed = outcome.step / max(outcome.seconds, 1e-9)
     taken = f"{outcome.step:,} steps in {outcome.seconds:.0f} s ({speed:,.0f}/s)"
@@ -263,6 +263,17 @@ def command_train(args: list[str]) -> int:
         saved, score = _scored(options)
         print(f"{saved.task.id}: {score}; recorded in {results}.")
     return 0
+
+
+def _how_to_go_on(outcome: Outcome, folder: Path) -> str:
+    """What an interrupted run left, and what --resume makes of it."""
+    if outcome.saved:
+        return f"saved in {folder}; continue it with --resume"
+    if outcome.checkpoint is not None:
+        return (
+            f"this step was not saved; the last checkpoint is {outcome.checkpoint}, and --resume continues from there"
+        )
+    return f"there is no checkpoint yet; with --resume the run in {folder} starts from step 0"
 
 
 def _asked(base: Any, options: list[str], command: str) -> Any:
@@ -555,6 +566,8 @@ def command_sweep(args: list[str]) -> int:
 
 def _many(args: list[str], counts: dict[str, int], command: str) -> tuple[dict[str, int], str | None, list[str]]:
     """The counts and the folder of a command that trains many times, and what is left: a recipe and its options."""
+    from cairn.train.folder import run_path
+
     own, rest = {}, args
     for name, default in counts.items():
         value, rest = _take(rest, name)
@@ -566,7 +579,7 @@ def _many(args: list[str], counts: dict[str, int], command: str) -> tuple[dict[s
         raise SystemExit(0)
     if not rest or rest[0].startswith("-"):
         raise CairnError(f"name a recipe to {command} (see cairn list).")
-    return own, out, rest
+    return own, None if out is None else str(run_path(out)), rest
 
 
 def _counted(name: str, text: str) -> int:

@@ -22,6 +22,7 @@ from cairn.train.config import MARKER, read_recipe
 from cairn.train.folder import check_name, folder_name, folders_of, in_use, is_run, marked, new_folder
 from cairn.train.lock import LOCK, Lock
 from cairn.train.recipe import Recipe
+from cairn.train.run import Run
 from cairn.train.trainer import train
 
 PLAN = Recipe(env="CartPole-v1", agent=A2CConfig(hidden=(8,)), steps=40, eval_episodes=1, name="small")
@@ -155,6 +156,65 @@ def test_a_run_of_the_first_version_is_known_and_gets_a_marker(tmp_path):
     assert marked(tmp_path) and read_recipe(tmp_path).steps == 80
 
 
+def test_a_run_of_the_first_version_is_known_with_one_damaged_checkpoint(tmp_path):
+    train(replace(PLAN, steps=80, checkpoint_every=40), tmp_path)
+    (tmp_path / MARKER).unlink()
+    (tmp_path / LOCK).unlink()
+    body = json.loads((tmp_path / "config.json").read_text())
+    del body["digest"]
+    (tmp_path / "config.json").write_text(json.dumps(body))
+    first, last = checkpoints(tmp_path / "checkpoints")
+    for path in (first, last):
+        text = (path / "policy.json").read_text()
+        (path / "policy.json").write_text("{")
+        assert is_run(tmp_path)
+        (path / "policy.json").write_text(text)
+    (last / "policy.json").write_text("{")
+    assert train(replace(PLAN, steps=80, checkpoint_every=40), tmp_path, resume=True).step == 80
+
+
+def test_a_run_starts_from_an_earlier_run_of_its_name_and_not_from_itself(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train(PLAN, Path("runs/small-s0"))
+    Path("runs/small-s0-2").mkdir()  # holds no policy
+    train(replace(PLAN, start="small"), Path("runs/small-s0-3"))
+    assert "it starts from the policy in runs/small-s0.\n" in capsys.readouterr().err
+    with pytest.raises(CairnError, match="this run's own folder|holds no policy"):
+        train(replace(PLAN, start="runs/small-s0-4"), Path("runs/small-s0-4"))
+    with pytest.raises(CairnError, match="small-s0-2 holds no policy"):
+        train(replace(PLAN, start="runs/small-s0-2"), Path("runs/small-s0-5"))
+
+
+def test_what_an_interrupted_run_left_is_told(tmp_path, monkeypatch, capsys):
+    options = ["--env", "CartPole-v1", "--agent", "a2c", "--agent.hidden", "8", "--steps", "200"]
+    folder, going, save = tmp_path / "run", Run.going, Run.save
+
+    def told(*args: str) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(["train", *args, "--eval-episodes", "1", "--out", str(folder)])
+        assert stop.value.code == 143
+        return capsys.readouterr().out
+
+    def stopped(at: int):
+        def until(run: Run) -> bool:
+            if run.step >= at:
+                run._interrupt(signal.SIGTERM, None)
+            return going(run)
+
+        return until
+
+    monkeypatch.setattr(Run, "going", stopped(0))
+    monkeypatch.setattr(Run, "save", lambda *args: None)
+    assert f"there is no checkpoint yet; with --resume the run in {folder} starts from step 0." in told(*options)
+    monkeypatch.setattr(Run, "save", save)
+    monkeypatch.setattr(Run, "going", stopped(50))
+    assert f"SIGTERM at step 50: saved in {folder}; continue it with --resume." in told("--resume")
+    monkeypatch.setattr(Run, "save", lambda *args: None)
+    monkeypatch.setattr(Run, "going", stopped(100))
+    said = told("--resume")
+    assert f"the last checkpoint is {folder / 'checkpoints' / '0000000050'}, and --resume continues" in said
+
+
 def test_a_start_that_fails_leaves_no_folder(tmp_path):
     with pytest.raises(CairnError):
         train(replace(PLAN, env="CartPole-v1", start="nowhere"), tmp_path / "a" / "b")
@@ -176,6 +236,9 @@ def test_an_out_that_is_no_folder_is_one_sentence(tmp_path, capsys, monkeypatch)
         if out:
             assert words in refused(capsys, "train", "cartpole-ppo", "--out", out)
     assert refused(capsys, "train", "cartpole-ppo", "--out=")
+    for out in (" ", "\t\n "):
+        assert "cannot be called" in refused(capsys, "train", "cartpole-ppo", "--steps", "64", "--out", out)
+        assert "cannot be called" in refused(capsys, "sweep", "cartpole-ppo", "--out", out)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     with pytest.raises(CairnError, match="could not be written"):
         train(PLAN, tmp_path / ("x" * 300))

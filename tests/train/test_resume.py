@@ -17,6 +17,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from cairn import TD3
 from cairn.agents import (
     A2CConfig,
     AggreVaTeConfig,
@@ -309,6 +310,46 @@ def test_workers_train_hindsight_to_the_same_weights(tmp_path):
     assert_same_run(tmp_path / "sync", tmp_path / "async")
 
 
+@pytest.mark.parametrize("name", ["td3", "hiro"])
+def test_a_replay_stays_as_it_was_started_and_that_is_said(name, tmp_path, capsys):
+    plan = replace(recipe(name), checkpoint_every=100, eval_every=1000)
+    if name == "hiro":  # as large as the steps allow
+        most = replace(plan.agent, high=replace(plan.agent.high, capacity=10**6))
+        plan = replace(plan, agent=replace(most, low=replace(most.low, capacity=10**6)))
+    train(replace(plan, steps=140), tmp_path)
+    train(replace(plan, steps=140), tmp_path, resume=True)
+    assert "the replay stays" not in capsys.readouterr().err
+    low = "agent.low.capacity" if name == "hiro" else "agent.capacity"
+    for steps in (160, 180):  # the same settings are accepted each time
+        train(replace(plan, steps=steps), tmp_path, resume=True)
+        said = capsys.readouterr().err
+        assert f"the replay stays at 140 transitions ({low})" in said
+        assert ("the replay stays at 20 transitions (agent.high.capacity)" in said) == (name == "hiro")
+    train(replace(read_recipe(tmp_path), steps=200), tmp_path, resume=True)  # as the command line asks
+    assert f"the replay stays at 140 transitions ({low})" in capsys.readouterr().err
+
+
+def test_a_larger_replay_is_refused(tmp_path):
+    plan = replace(recipe("td3"), steps=200, checkpoint_every=100)
+    plan = replace(plan, agent=replace(plan.agent, capacity=120))
+    train(plan, tmp_path)
+    larger = replace(plan, agent=replace(plan.agent, capacity=50_000), steps=300)
+    with pytest.raises(CairnError, match=r"agent\.capacity 120; it cannot go on with 200"):
+        train(larger, tmp_path, resume=True)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_untrained(tmp_path):
+    def model() -> TD3:
+        return TD3("Pendulum-v1", seed=3, hidden=(8,), learning_starts=50, batch_size=8)
+
+    alone = model().learn(100, out=tmp_path / "alone", eval_episodes=1)
+    mine = model().learn(100, out=tmp_path / "killed", eval_episodes=1)
+    shutil.rmtree(tmp_path / "killed" / "checkpoints")
+    mine.learn(100, out=tmp_path / "killed", resume=True)
+    for a, b in zip(alone.agent.actor.parameters(), mine.agent.actor.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_a_run_can_be_lengthened(tmp_path):
     train(replace(recipe("td3"), steps=1000), tmp_path)
     assert train(replace(recipe("td3"), steps=1500), tmp_path, resume=True).step == 1500
@@ -527,7 +568,7 @@ class Speaks:
 def test_a_signal_before_the_first_step_says_that_nothing_was_saved(tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "going", lambda run: run._interrupt(signal.SIGTERM, None))
     outcome = train(recipe("a2c"), tmp_path)
-    assert outcome.interrupted == "SIGTERM" and not outcome.saved
+    assert outcome.interrupted == "SIGTERM" and not outcome.saved and outcome.checkpoint is None
     monkeypatch.undo()
     assert train(replace(recipe("a2c"), steps=2000), tmp_path, resume=True).saved
 

@@ -178,6 +178,14 @@ def find_policy(path: Path) -> Path:
     raise CairnError(f"{path} holds no policy (no policy.json in it, in its best/ or in its checkpoints/).")
 
 
+def has_policy(path: Path) -> bool:
+    """Whether `find_policy` finds one."""
+    try:
+        return bool(find_policy(path))
+    except CairnError:
+        return False
+
+
 def load_policy(path: Path, *, device: str = "cpu", seed: int = 0, trust: bool = False) -> Saved:
     """Read a saved policy without running anything from the file.
 

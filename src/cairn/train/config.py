@@ -47,6 +47,18 @@ def stored(folder: Path) -> tuple[Recipe, str]:
         raise
 
 
+def first_steps(folder: Path, recipe: Recipe) -> int | None:
+    """How many steps the run in `folder` was started with; None where an older Cairn did not write it down."""
+    found = checkpoints(folder / "checkpoints")
+    for path in reversed(found):
+        try:
+            steps = training_note(path).get("first_steps")
+        except CairnError:
+            continue
+        return steps if isinstance(steps, int) else None
+    return None if found else recipe.steps
+
+
 def _read(path: Path, *, digested: bool) -> Recipe:
     body = read_json(path)
     if not isinstance(body, dict):

@@ -69,7 +69,7 @@ def folders_of(root: Path, name: str, seed: int | None = None) -> list[Path]:
 
 def run_path(out: str | Path) -> Path:
     """The folder that a user named for a run."""
-    if not str(out) or "\0" in str(out):
+    if not str(out).strip() or "\0" in str(out):
         raise CairnError(f"the folder of a run cannot be called {shown(str(out), 60)!r}; name one, or leave it out.")
     return Path(out)
 
@@ -102,7 +102,15 @@ def _earlier(folder: Path) -> bool:
     """Whether this is a run of Cairn 0.1, which set no marker: its config.json and a policy in checkpoints/ say so."""
     try:
         read_recipe(folder, trust=True)
-        return any(about_policy(path) is not None for path in checkpoints(folder / "checkpoints"))
+    except CairnError:
+        return False
+    return any(_whole(path) for path in checkpoints(folder / "checkpoints"))
+
+
+def _whole(policy: Path) -> bool:
+    """Whether a policy's card is what was saved."""
+    try:
+        return about_policy(policy) is not None
     except CairnError:
         return False
 

@@ -24,8 +24,11 @@ ADVICE = " Leave it as it was, or start a new run in another folder."
 ALIKE = {"sync", "async"}  # backends that give the same steps
 
 
-def continued(stored: Recipe, asked: Recipe, folder: Path) -> Recipe:
-    """The recipe that a run goes on with; CairnError names the first setting that may not change."""
+def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = None) -> Recipe:
+    """The recipe that a run goes on with; CairnError names the first setting that may not change.
+
+    `first` is the number of steps that the run was started with, where it is known: its replay was made for them.
+    """
     if type(asked.agent) is not type(stored.agent):
         theirs, mine = agent_name(stored.agent), agent_name(asked.agent)
         raise CairnError(f"{folder} holds a run of {theirs}; it cannot go on as {mine}.{ADVICE}")
@@ -35,7 +38,7 @@ def continued(stored: Recipe, asked: Recipe, folder: Path) -> Recipe:
             f" {asked.steps:,}."
         )
     vector = stored.vector if asked.vector == "auto" else asked.vector
-    same = replace(asked, agent=fitted(asked.agent, stored.agent), vector=vector)
+    same = replace(asked, agent=fitted(asked.agent, stored.agent if first is None else first), vector=vector)
     free = FREE | (set() if stored.vector == "ray" else {"workers"})
     free |= {"vector"} if {stored.vector, vector} <= ALIKE else set()
     for name, was, now in differences(to_plain(stored), to_plain(same)):
@@ -72,6 +75,25 @@ def fitted(cfg: Any, most: Any) -> Any:
     if not hasattr(cfg, "capacity"):
         return cfg
     return replace(cfg, capacity=min(cfg.capacity, most if fresh else most.capacity))
+
+
+def capacities(cfg: Any) -> dict[str, int]:
+    """The sizes of an agent's replays, by the names of their settings."""
+    parts = {"agent.capacity": cfg}
+    parts |= {f"agent.{part}.capacity": getattr(cfg, part) for part in ("high", "low") if hasattr(cfg, part)}
+    return {name: one.capacity for name, one in parts.items() if hasattr(one, "capacity")}
+
+
+def kept_small(asked: Recipe, same: Recipe, first: int) -> list[str]:
+    """A sentence for each replay that is smaller than a new run of these settings would have."""
+    wanted, most = capacities(fitted(asked.agent, same.steps)), {"agent.capacity": first, "agent.low.capacity": first}
+    if isinstance(same.agent, HIROConfig):
+        most["agent.high.capacity"] = max(first // same.agent.every, 1)
+    return [
+        f"the replay stays at {size:,} transitions ({name}), as the run was started; a new run would have more."
+        for name, size in capacities(same.agent).items()
+        if wanted[name] > size or (same.steps > first and size == most[name])
+    ]
 
 
 def check_recipe(stored: Recipe, named: Recipe, folder: Path, known: Container[str]) -> None:

@@ -51,6 +51,7 @@ class Run:
         self.recipe, self.folder, self.evaluator, self.watcher, self.lock = recipe, folder, evaluator, watcher, lock
         self.device = recipe.device
         self.step = self.updates = self.episodes = 0
+        self.first_steps: int | None = recipe.steps  # those the run was started with
         self.restarts = self.earlier_restarts = 0  # environment workers replaced
         self.marks = {"log": 0, "eval": 0, "checkpoint": 0}  # the step at which each was last done
         self.recent: deque[tuple[float, int, bool | None]] = deque(maxlen=100)
@@ -132,6 +133,7 @@ class Run:
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
+        self.first_steps = saved.get("first_steps")
         self.marks = dict(saved["marks"])
         self.recent.clear()
         self.recent.extend((r, n, s) for r, n, s in saved["recent"])
@@ -341,6 +343,7 @@ class Run:
         self.marks["checkpoint"] = self.step
         training: dict[str, Any] = {
             "step": self.step,
+            "first_steps": self.first_steps,
             "updates": self.updates,
             "episodes": self.episodes,
             "marks": self.marks,

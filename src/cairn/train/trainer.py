@@ -31,8 +31,8 @@ from cairn.replay.ring import Ring
 from cairn.replay.segments import Segments
 from cairn.train import remote
 from cairn.train.card import build_fitting
-from cairn.train.checkpoint import checkpoints, load_agent, load_level, load_start
-from cairn.train.config import CONFIG, stored, write_config
+from cairn.train.checkpoint import checkpoints, find_policy, has_policy, load_agent, load_level, load_start
+from cairn.train.config import CONFIG, first_steps, stored, write_config
 from cairn.train.disk import DiskError
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.folder import folders_of, in_use
@@ -44,7 +44,7 @@ from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import enough, keep_freed_memory, must_fit
 from cairn.train.recipe import Recipe
 from cairn.train.remote import Company
-from cairn.train.resume import continued, fitted
+from cairn.train.resume import continued, fitted, kept_small
 from cairn.train.run import Run
 from cairn.train.watching import Watcher
 from cairn.vector.base import Vector, spec_of_env
@@ -71,6 +71,7 @@ class Outcome:
     interrupted: str | None
     restarts: int
     saved: bool = False  # whether the folder holds a checkpoint of this very step
+    checkpoint: Path | None = None  # the newest one, from which a resume goes on
 
 
 def train(
@@ -102,7 +103,10 @@ def train(
 def _continued(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe that the run in `folder` goes on with."""
     found, fault = stored(folder)
-    recipe = continued(found, recipe, folder)
+    first = first_steps(folder, found)
+    asked, recipe = recipe, continued(found, recipe, folder, first)
+    for said in kept_small(asked, recipe, found.steps if first is None else first):
+        print(f"cairn: {said}", file=sys.stderr)
     if fault:
         if os.path.lexists(folder / CONFIG):
             fault += f" It is kept as {set_aside(folder / CONFIG).name}."
@@ -121,7 +125,7 @@ def _train(
     watch: Watch | None,
 ) -> Outcome:
     begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
-    expert = _expert(recipe, expert)
+    expert = _expert(recipe, expert, folder)
     if recipe.vector == "auto":
         recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
         print(f"cairn: the environments are stepped by {option('vector', recipe.vector)}.", file=sys.stderr)
@@ -133,16 +137,16 @@ def _train(
     lesson, source = None, None
     try:
         _check_judged(recipe, envs.spec)
-        if agent is None:
+        if agent is None or (resume and not begun):  # one that is given may have been trained since
             agent = build_fitting(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != envs.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
         if not begun:
             if recipe.start:
-                source = _found(recipe.start, "start from", runs_first=True)
+                source = _found(recipe.start, "start from", own=folder, runs_first=True)
                 load_start(source, agent)
             for level, path in recipe.levels.items():
-                load_level(_found(path, "start a level from"), agent, level)
+                load_level(_found(path, "start a level from", own=folder), agent, level)
         if isinstance(recipe.agent, Imitator):
             assert not isinstance(envs, Company)
             lesson = prepare(recipe, expert, envs)
@@ -171,6 +175,7 @@ def _train(
         run.interrupted,
         envs.restarts,
         run.saved,
+        run.newest,
     )
 
 
@@ -265,7 +270,7 @@ def _check_judged(recipe: Recipe, spec: Spec) -> None:
             raise CairnError(f"with these eval_args {recipe.env} shows or takes other things than it is learned on.")
 
 
-def _expert(recipe: Recipe, given: Source | None) -> Source | None:
+def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> Source | None:
     """The expert that is given, or the policy that the recipe names."""
     if not isinstance(recipe.agent, Imitator):
         if given is not None or recipe.expert or recipe.demos:
@@ -275,20 +280,23 @@ def _expert(recipe: Recipe, given: Source | None) -> Source | None:
         return None
     if given is not None or not recipe.expert:
         return given
-    path = _found(recipe.expert, "learn from")
+    path = _found(recipe.expert, "learn from", own=own)
     expert, plays = load_agent(path, device=recipe.device)
     if plays != recipe.env:
         raise CairnError(f"{path} plays {shown(plays)}: it is no expert of {recipe.env}.")
     return expert
 
 
-def _found(name: str, use: str, *, runs_first: bool = False) -> Path:
-    """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name."""
-    newest = folders_of(Path("runs"), name)[-1:]
+def _found(name: str, use: str, *, own: Path | None = None, runs_first: bool = False) -> Path:
+    """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name; never the run's own."""
+    runs = list(reversed(folders_of(Path("runs"), name)))
     zoo = [Path("zoo") / name]
-    for folder in (Path(name), *(newest + zoo if runs_first else zoo + newest)):
-        if folder.exists():
+    for folder in (Path(name), *(runs + zoo if runs_first else zoo + runs)):
+        if has_policy(folder) and (own is None or folder.resolve() != own.resolve()):
             return folder
+    if Path(name).exists():
+        find_policy(Path(name))  # says what is wrong with it
+        raise CairnError(f"{name} is this run's own folder: there is nothing in it to {use}.")
     raise CairnError(f"there is no {name} to {use}: name a folder, or run `cairn train {name}` first.")
 
 
