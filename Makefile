@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 EXTRAS := atari,box2d,robotics,bullet,envpool,ray,sb3,tune,plot,video,dev,browser,docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
+# Under LC_ALL=C pip and Python read paths as ASCII, and a checkout under a path such as "中文" cannot be installed.
+ifneq (,$(filter C POSIX,$(LC_ALL)))
+export LC_ALL := C.UTF-8
+endif
 
 # The demo ends well without a film where nothing on the machine can draw one, and only there.
 NO_FILM := { ! $(BIN)/python -m cairn.envs.rendering && echo "The demo ends here, without a film."; }
