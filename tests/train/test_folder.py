@@ -17,6 +17,7 @@ from cairn import A2C, DQN, PPO, CairnError
 from cairn.agents import A2CConfig
 from cairn.cli import main
 from cairn.train import lock as locking
+from cairn.train import trainer
 from cairn.train.checkpoint import checkpoints
 from cairn.train.config import MARKER, read_recipe
 from cairn.train.folder import check_name, folder_name, folders_of, in_use, is_run, marked, new_folder
@@ -289,6 +290,49 @@ def outcome_of(folder: Path) -> str:
             return "free"
     except CairnError as error:
         return str(error)
+
+
+def test_another_folder_is_advised_only_where_that_helps(tmp_path):
+    train(PLAN, tmp_path / "run")
+    (tmp_path / "new").mkdir()
+    with Lock(tmp_path / "run"), Lock(tmp_path / "new"):
+        with pytest.raises(CairnError, match=r"; wait for it, or stop it\.$"):
+            train(PLAN, tmp_path / "run", resume=True)
+        with pytest.raises(CairnError, match=r"; wait for it, stop it, or name another folder\.$"):
+            train(PLAN, tmp_path / "new")
+
+
+@pytest.mark.parametrize("when", ["step", "evaluation"])
+def test_a_lost_lock_ends_the_run_before_anything_more_is_written(when, tmp_path, monkeypatch):
+    plan = replace(PLAN, steps=10_000, eval_every=100, checkpoint_every=10_000)
+    written: list[str] = []
+
+    def lose(run: Run) -> None:
+        if not written:
+            written.append((tmp_path / "metrics.csv").read_text())
+            other = {"host": "far", "pid": 7, "kernel": "another", "token": "x"}
+            (tmp_path / LOCK).write_bytes(json.dumps(other).encode().ljust(locking.SIZE))
+            run.lock.lost = when == "step"  # as the next beat notices
+
+    advance, scored = Run.advance, trainer.Scorer.__call__
+
+    def stepped(run: Run, *args) -> None:
+        advance(run, *args)
+        if when == "step" and run.step >= 50:
+            lose(run)
+        stepped.run = run
+
+    def judged(*args):
+        lose(stepped.run)
+        return scored(*args)
+
+    monkeypatch.setattr(Run, "advance", stepped)
+    if when == "evaluation":
+        monkeypatch.setattr(trainer.Scorer, "__call__", judged)
+    with pytest.raises(CairnError, match="another process has taken over"):
+        train(plan, tmp_path)
+    assert stepped.run.step < 120 and not (tmp_path / "best").exists()
+    assert (tmp_path / "metrics.csv").read_text() == written[0]
 
 
 def test_the_lock_is_given_up_whatever_happens(tmp_path):

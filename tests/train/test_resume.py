@@ -518,6 +518,12 @@ def test_a_config_changed_by_hand_is_a_recipe_once_its_digest_is_removed(tmp_pat
     mine.write_text(json.dumps({**body, "seed": 9}))
     with pytest.raises(CairnError, match="remove its digest"):
         read_recipe(mine)
+    (tmp_path / "run" / "config.json").write_text(mine.read_text())
+    with pytest.raises(CairnError, match="remove the digest from a copy of it"):
+        read_recipe(tmp_path / "run" / "config.json")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(CairnError, match=r"config\.json is damaged: its digest differs\.$"):
+        read_recipe(tmp_path / "run")
     del body["digest"]
     mine.write_text(json.dumps({**body, "seed": 9}))
     assert read_recipe(mine).seed == 9

@@ -26,7 +26,7 @@ def read_recipe(path: Path, *, trust: bool = False) -> Recipe:
     A task that would import a module by its name, or open a file, is refused where the user does not trust the file.
     """
     alone = path.suffix == ".json" and not path.is_dir()
-    recipe = _read(path, digested=False) if alone else stored(path)[0]
+    recipe = _read(path, digested=False, alone=True) if alone else stored(path)[0]
     for task in (recipe.task, recipe.judged_task):
         check_task(task, path if alone else path / CONFIG, trust=trust)
     return recipe
@@ -59,7 +59,7 @@ def first_steps(folder: Path, recipe: Recipe) -> int | None:
     return None if found else recipe.steps
 
 
-def _read(path: Path, *, digested: bool) -> Recipe:
+def _read(path: Path, *, digested: bool, alone: bool = False) -> Recipe:
     body = read_json(path)
     if not isinstance(body, dict):
         raise CairnError(f"{path} was not written by Cairn.")
@@ -67,9 +67,12 @@ def _read(path: Path, *, digested: bool) -> Recipe:
     if told is None and digested:
         raise CairnError(f"{path} is damaged: it has no digest.")
     if told is not None and told != digest(body):
+        if not alone:
+            raise CairnError(f"{path} is damaged: its digest differs.")
+        remove = "remove the digest from a copy of it" if os.path.lexists(path.parent / MARKER) else "remove its digest"
         raise CairnError(
             f"{path} is not what was saved: its digest differs. Where it was changed on purpose, as a recipe for new"
-            " runs, remove its digest."
+            f" runs, {remove}."
         )
     try:
         return from_plain(Recipe, body)

@@ -139,7 +139,7 @@ def in_use(folder: Path | None, *, resume: bool) -> Iterator[Lock | None]:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
-        with Lock(folder) as lock:
+        with Lock(folder, resume=resume) as lock:
             try:
                 recover(folder)
                 _check(folder, resume)  # another may have been quicker

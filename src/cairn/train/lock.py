@@ -39,8 +39,8 @@ _guard = threading.Lock()
 class Lock:
     """Use as a context. CairnError on entry where another process, or thread, writes this folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.path = folder, folder / LOCK
+    def __init__(self, folder: Path, *, resume: bool = False) -> None:
+        self.folder, self.path, self.resume = folder, folder / LOCK, resume
         self.token = secrets.token_hex(8)
         self.handle = -1
         self.stop = threading.Event()
@@ -144,9 +144,8 @@ class Lock:
         more = ""
         if found and found.get("kernel") not in (None, _kernel()):
             more = f" If that one is gone, try again in {STALE:.0f} s."
-        return CairnError(
-            f"{self.folder} is being written by {who}; wait for it, stop it, or name another folder.{more}"
-        )
+        advice = "wait for it, or stop it" if self.resume else "wait for it, stop it, or name another folder"
+        return CairnError(f"{self.folder} is being written by {who}; {advice}.{more}")
 
     # -- what the file says
 

@@ -194,6 +194,7 @@ class Run:
         return self.earlier + time.perf_counter() - self.begun
 
     def going(self) -> bool:
+        self._must_hold()
         return self.step < self.recipe.steps and self.interrupted is None and not self.solved
 
     def env_seeds(self) -> list[int]:
@@ -223,6 +224,7 @@ class Run:
 
     def house_keeping(self, agent: Agent, restarts: int, replay: Kept | None = None) -> bool:
         """Log, evaluate and save where due. True where the environments must now be reset (see `env_seeds`)."""
+        self._must_hold()
         self.restarts = self.earlier_restarts + restarts
         if self._due("log", self.recipe.log_every):
             self._write_metrics()
@@ -250,6 +252,11 @@ class Run:
             self.save(agent, replay)
 
     # -- the chores
+
+    def _must_hold(self) -> None:
+        """CairnError where the lock is known to be lost. Costs nothing where it is not."""
+        if self.lock is not None and self.lock.lost:
+            self.lock.check()
 
     def _due(self, what: str, every: int) -> bool:
         if self.step // every == self.marks[what] // every:
@@ -306,6 +313,8 @@ class Run:
         if score.success is None:
             self._say_no_success()
         figure = self.figure(score)
+        if self.lock is not None:
+            self.lock.check()  # an evaluation takes long, and the logs and best/ are written now
         if self.logs is not None:
             self.logs.metrics(self.step, self.seconds, values)
             self.logs.evaluation(self.step, score)
