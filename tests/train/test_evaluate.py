@@ -100,16 +100,63 @@ def test_a_rows_action_does_not_depend_on_the_others(cfg, spec):
             assert not together[7:20].any()
 
 
+WIDE = Spec((20,), "float32", Discrete(20))  # as many entries and actions as a block has rows
+IMAGES_OF_6, IMAGES_OF_4 = (Spec((4, 84, 84), "uint8", Discrete(n)) for n in (6, 4))
+
+
+@pytest.mark.parametrize(
+    ("cfg", "spec"),
+    [
+        (DQNConfig(hidden=(20,)), WIDE),
+        (DQNConfig(hidden=(64,), quantiles=20), WIDE),
+        (PPOConfig(hidden=(20,)), WIDE),
+        (DQNConfig(), IMAGES_OF_6),
+        (PPOConfig(), IMAGES_OF_4),
+    ],
+)
+def test_rows_are_asked_about_together_whatever_the_networks_widths(cfg, spec):
+    """An axis that is as long as a block is not one of rows; NatureCNN's kernels are 8 x 8."""
+    agent = build(cfg, spec, seed=1, device="cpu")
+    many, few = Solo(agent, 11), Solo(agent, 2)
+    assert len(many.places) > 1
+    seen, plain = [], agent.act
+    agent.act = lambda obs, **given: seen.append(out := plain(obs, **given)) or out
+    obs = np.random.default_rng(0).integers(0, 256, (11, *spec.obs_shape)).astype(spec.obs_dtype)
+    asked = np.ones(11, bool)
+    asked[3] = False
+    np.testing.assert_array_equal(many(obs, asked)[9:], few(obs[9:], np.ones(2, bool)))
+    assert len(seen) < 11
+
+
+def test_places_that_round_differently_are_left_empty(monkeypatch):
+    agent = build(PPOConfig(hidden=(8,)), Spec((3,), "float32", Discrete(2)), seed=1, device="cpu")
+    plain = agent.net.policy_head.forward
+
+    def uneven(x):
+        out = plain(x)
+        out[1::2] += 1e-5
+        return out * 1
+
+    monkeypatch.setattr(agent.net.policy_head, "forward", uneven)
+    solo = Solo(agent, 30)
+    assert solo.block == ROWS and solo.places.tolist() == list(range(0, ROWS, 2))
+    rows = []
+    monkeypatch.setattr(agent, "act", lambda obs, **_: rows.append(obs.clone()) or obs[:, 0].long())
+    obs = np.arange(1, 91, dtype=np.float32).reshape(30, 3)
+    assert solo(obs, np.ones(30, bool)).tolist() == obs[:, 0].tolist()
+    assert len(rows) == 3 and not any(block[1::2].any() for block in rows)
+
+
 def test_where_the_place_matters_rows_are_asked_one_by_one(monkeypatch):
     agent = build(PPOConfig(hidden=(8,)), Spec((3,), "float32", Discrete(2)), seed=1, device="cpu")
-    assert _together(agent) == ROWS
+    assert _together(agent)[0] == len(_together(agent)[1]) == ROWS
     plain = agent.net.policy_head.forward
 
     def uneven(x):
         return plain(x) + 1e-7 * torch.arange(len(x))[:, None]
 
     monkeypatch.setattr(agent.net.policy_head, "forward", uneven)
-    assert _together(agent) == 1
+    assert _together(agent)[0] == len(_together(agent)[1]) == 1
 
 
 @pytest.mark.parametrize("make", [Sync, lambda makers: Workers(makers, workers=2)])

@@ -73,16 +73,22 @@ class Solo:
     """A player for scores: on a CPU a row's action depends on that row and its episode, to the last bit.
 
     A product of matrices is rounded differently for batches of another size. So rows are asked about in blocks of one
-    size, filled up with zeros. Where a row's place in a block changes its result too (products with one column do),
-    and where the agent draws at random, each row is asked about by itself, and each episode draws from its own seed.
+    size, filled up with zeros. A row's place in a block may change its result too: only places are used where it is
+    the same. Where there is one alone, and where the agent draws at random, each row is asked about by itself, and
+    each episode draws from its own seed.
     """
 
     def __init__(self, agent: Agent, count: int, *, explore: bool = False, device: str = "cpu") -> None:
         self.agent, self.explore, self.device = agent, explore, device
         self.generators = [part for part in agent.training_parts.values() if isinstance(part, Generator)]
         self.drawn: list[list[Tensor]] = [[] for _ in range(count)]  # the state of each generator in each episode
-        self.block = count if device != "cpu" else 1 if explore else _together(agent)
-        blocks = -(-count // self.block)
+        self.block: int = 1
+        self.places: Array = np.zeros(1, np.int64)
+        if device != "cpu":
+            self.block, self.places = count, np.arange(count)
+        elif not explore:
+            self.block, self.places = _together(agent)
+        blocks = -(-count // len(self.places))
         remembers = isinstance(agent, Remembering)
         self.memories = [agent.memory(self.block) for _ in range(blocks)] if remembers else []  # type: ignore[attr-defined]
 
@@ -90,32 +96,33 @@ class Solo:
         """This row's next observation is the first of an episode from that seed."""
         if self.memories:
             which = np.zeros(self.block, bool)
-            which[row % self.block] = True
-            self.memories[row // self.block].forget(which)
+            which[self.places[row % len(self.places)]] = True
+            self.memories[row // len(self.places)].forget(which)
         if self.explore and self.block == 1:
             self.drawn[row] = [Generator().manual_seed(seed + i).get_state() for i in range(len(self.generators))]
 
     def __call__(self, obs: Array, asked: Array) -> Array:
         """Actions for the rows [N] bool that are `asked`; zeros for the others."""
-        spec = self.agent.spec
+        spec, count = self.agent.spec, len(self.places)
         out = np.zeros((len(obs), *spec.action_shape), spec.action_dtype)
         if self.memories:  # each row keeps its place
-            for start in range(0, len(obs), self.block):
-                rows = np.arange(start, min(start + self.block, len(obs)))
+            for start in range(0, len(obs), count):
+                rows = np.arange(start, min(start + count, len(obs)))
                 if asked[rows].any():
                     out[rows] = self._acted(obs[rows], rows)
         else:
             wanted = np.flatnonzero(asked)
-            for start in range(0, len(wanted), self.block):
-                rows = wanted[start : start + self.block]
+            for start in range(0, len(wanted), count):
+                rows = wanted[start : start + count]
                 out[rows] = self._acted(obs[rows], rows)
         return out
 
     def _acted(self, obs: Array, rows: Array) -> Array:
         """One block."""
         full = np.zeros((self.block, *obs.shape[1:]), obs.dtype)
-        full[: len(obs)] = obs
-        memory = {"memory": self.memories[rows[0] // self.block]} if self.memories else {}
+        places = self.places[: len(obs)]
+        full[places] = obs
+        memory = {"memory": self.memories[rows[0] // len(self.places)]} if self.memories else {}
         states = self.drawn[rows[0]] if self.explore and self.block == 1 else []
         before = [generator.get_state() for generator in self.generators] if states else []
         for generator, state in zip(self.generators, states, strict=False):
@@ -125,38 +132,79 @@ class Solo:
             self.drawn[rows[0]] = [generator.get_state() for generator in self.generators]
             for generator, state in zip(self.generators, before, strict=True):
                 generator.set_state(state)
-        return action[: len(obs)].cpu().numpy()
+        return action[torch.from_numpy(places).to(self.device)].cpu().numpy()
 
 
-def _together(agent: Agent) -> int:
-    """How many rows can be asked about at once: a block, where equal rows have equal results at every place of it."""
-    spec, block = agent.spec, IMAGES if sees_images(agent.spec) else ROWS
-    draw = np.random.default_rng(0)
-    watch = _Alike(block)
-    for _ in range(2):
-        row = draw.integers(0, 256, spec.obs_shape) if spec.obs_dtype == "uint8" else draw.normal(size=spec.obs_shape)
-        same = torch.from_numpy(np.repeat(row[None].astype(spec.obs_dtype), block, 0))
-        memory = {"memory": agent.memory(block)} if isinstance(agent, Remembering) else {}
+def _together(agent: Agent) -> tuple[int, Array]:
+    """The size of a block, and the places in it where equal rows have equal results; (1, [0]) where there is one."""
+    block = IMAGES if sees_images(agent.spec) else ROWS
+    shapes = _Shapes()
+    with shapes:
+        _act_alike(agent, block + 1, seed=0)
+    watch = _Alike(block, shapes.found)
+    for seed in range(2):
         with watch:
-            agent.act(same, explore=False, **memory)
-    return block if watch.alike else 1
+            _act_alike(agent, block, seed)
+    places = np.flatnonzero(watch.alike.numpy())
+    return (block, places) if len(places) > 1 else (1, np.zeros(1, np.int64))
 
 
-class _Alike(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches every operation on equal rows: `alike` is False once their results differ. An axis that is by chance as
-    long as the block makes it doubt for nothing."""
+def _act_alike(agent: Agent, count: int, seed: int) -> None:
+    """Ask about `count` equal rows."""
+    spec, draw = agent.spec, np.random.default_rng(seed)
+    row = draw.integers(0, 256, spec.obs_shape) if spec.obs_dtype == "uint8" else draw.normal(size=spec.obs_shape)
+    same = torch.from_numpy(np.repeat(row[None].astype(spec.obs_dtype), count, 0))
+    memory = {"memory": agent.memory(count)} if isinstance(agent, Remembering) else {}
+    agent.act(same, explore=False, **memory)
 
-    def __init__(self, block: int) -> None:
+
+class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the shape of every operation's results, in their order."""
+
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.block, self.alike = block, True
+        self.found: list[tuple[int, ...]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, (tuple, list)) else (out,):
-            if self.alike and isinstance(tensor, Tensor):
-                self.alike = all(
-                    torch.equal(tensor, tensor.narrow(axis, 0, 1).expand_as(tensor))
-                    for axis, length in enumerate(tensor.shape)
-                    if length == self.block
-                )
+        self.found += [tuple(tensor.shape) for tensor in _tensors(out)]
         return out
+
+
+class _Alike(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches every operation on equal rows: `alike` [block] tells at which places all results are those at the first.
+
+    `others` are the shapes for a batch of another size. An axis that has another length there is one of rows.
+    """
+
+    def __init__(self, block: int, others: list[tuple[int, ...]]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.block, self.others = block, others
+        self.alike = torch.ones(block, dtype=torch.bool)
+
+    def __enter__(self) -> Any:
+        self.rest = iter(self.others)
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in _tensors(out):
+            self.alike &= self._compared(tensor, next(self.rest, ()))
+        return out
+
+    def _compared(self, tensor: Tensor, other: tuple[int, ...]) -> Tensor:
+        alike = torch.ones(self.block, dtype=torch.bool)
+        if len(other) != tensor.ndim:  # other operations than for another size
+            return ~alike
+        for axis, length in enumerate(tensor.shape):
+            if length == other[axis]:
+                continue
+            if length % self.block:
+                return ~alike
+            rows = tensor.movedim(axis, 0).reshape(self.block, -1)
+            alike &= (rows == rows[:1]).all(1)
+        return alike
+
+
+def _tensors(out: Any) -> list[Tensor]:
+    return [one for one in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(one, Tensor)]

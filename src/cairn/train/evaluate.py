@@ -69,9 +69,9 @@ def evaluate(
     """
     if isinstance(policy, Player):
         policy.must_suit(envs.spec)
-    table = Table(policy, envs, seeds, longest)
     images = isinstance(policy, Player) and sees_images(policy.agent.spec)
     with one_thread(unless=images):
+        table = Table(policy, envs, seeds, longest)
         play = _apart if isinstance(envs, Separate) else _in_turns
         return Score.of([table.found[n] for n in range(len(seeds))]) if play(table, stop) else None
 
