@@ -34,6 +34,7 @@ from cairn.train.resume import check_recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
 from cairn.vector.base import Vector, spec_of_env
+from cairn.vector.checked import shut
 from cairn.vector.make import Backend, judging, make_vector
 from cairn.vector.observed import rows_of
 
@@ -240,7 +241,7 @@ class Model:
             self.spec, self.layout = spec_of_env(probe)
             self.space = probe.observation_space
         finally:
-            probe.close()
+            shut(probe)
         try:
             self.agent: Agent = build_fitting(
                 self.config, self.spec, seed=derive(self.seed, "agent"), device=self.device

@@ -24,6 +24,7 @@ from cairn.experts.archive import Archive, laid_out_by_sb3
 from cairn.experts.networks import read_networks
 from cairn.nets.state import unpack
 from cairn.vector.base import GOAL_KEYS, spec_of_env
+from cairn.vector.checked import shut
 
 STATISTICS = 64 * MIB  # bytes of a VecNormalize's file
 ADMITTED = "|".join(
@@ -96,7 +97,7 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
             raise
         raise CairnError(f"{error} The file is named so; {option('env')} names another task.") from error
     space, (spec, _) = probe.observation_space, spec_of_env(probe)
-    probe.close()
+    shut(probe)
     shown = {"": spaces.flatdim(space)}
     if isinstance(space, spaces.Dict):
         keys = space.spaces if spec.goal is None else GOAL_KEYS

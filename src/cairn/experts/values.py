@@ -27,6 +27,7 @@ from cairn.nets.normalizer import Normalizer
 from cairn.nets.optim import Optimizer
 from cairn.nets.seeding import seeded
 from cairn.vector.base import EnvMaker, spec_of_env
+from cairn.vector.checked import shut
 
 NEGLIGIBLE = 1e-3  # of a discount: what comes after is left out
 
@@ -258,4 +259,4 @@ class Rollouts:
         return self.layout(obs), float(reward), terminated or truncated
 
     def close(self) -> None:
-        self.env.close()
+        shut(self.env)

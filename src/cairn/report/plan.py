@@ -17,6 +17,7 @@ from cairn.core.types import Array, Episode, Spec
 from cairn.envs.make import Task
 from cairn.report.play import play
 from cairn.vector.base import spec_of_env
+from cairn.vector.checked import shut
 
 KINDS = (".png", ".svg", ".pdf")
 
@@ -51,7 +52,7 @@ def play_all(player: Player, task: Task, *, episodes: int, seed: int = 1000) -> 
     try:
         return [trace(player, env, task.id, seed + k) for k in range(episodes)], spec_of_env(env)[0].reachable
     finally:
-        env.close()
+        shut(env)
 
 
 def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int) -> Trace:

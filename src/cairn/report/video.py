@@ -18,6 +18,7 @@ from cairn.core.types import Array, Episode
 from cairn.envs.make import Task
 from cairn.report.play import play
 from cairn.train.evaluate import Policy
+from cairn.vector.checked import shut
 
 SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
 SPHERE = 2  # MuJoCo's number for one
@@ -66,7 +67,7 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
         why = error.strerror or str(error).splitlines()[0]
         raise CairnError(f"{out} could not be written as a video ({why}); name a file such as video.mp4.") from error
     finally:
-        env.close()
+        shut(env)
         with contextlib.suppress(OSError):
             part.unlink()
     return played

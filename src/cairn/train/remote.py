@@ -27,6 +27,7 @@ from cairn.train.hierarchy import learn as learn_levels
 from cairn.train.loops import learn, uniform
 from cairn.train.run import Run
 from cairn.vector.base import EnvMaker
+from cairn.vector.checked import shut
 from cairn.vector.crew import MAX_RESTARTS_IN_A_ROW, shares
 from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.make import make_vector
@@ -237,7 +238,7 @@ class Company:
     ) -> None:
         probe = make_vector(task, 1, backend="sync")
         self.spec = probe.spec
-        probe.close()
+        shut(probe)
         self.task, self.cfg, self.seed = task, cfg, seed
         self.num_envs, self.timeout, self.restarts = num_envs, timeout, 0
         self.spans = shares(num_envs, workers)

@@ -48,6 +48,7 @@ from cairn.train.resume import continued, fitted, kept_small
 from cairn.train.run import Run
 from cairn.train.watching import Watcher
 from cairn.vector.base import Vector, spec_of_env
+from cairn.vector.checked import shut
 from cairn.vector.make import Backend, choose, make_vector
 from cairn.vector.ray import must_have_ray
 
@@ -265,7 +266,7 @@ def _check_judged(recipe: Recipe, spec: Spec) -> None:
     if recipe.eval_args:
         env = recipe.judged_task.for_scoring()()
         judged = spec_of_env(env)[0]
-        env.close()
+        shut(env)
         if (judged.obs_shape, judged.obs_dtype, judged.action) != (spec.obs_shape, spec.obs_dtype, spec.action):
             raise CairnError(f"with these eval_args {recipe.env} shows or takes other things than it is learned on.")
 

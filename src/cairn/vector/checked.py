@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -176,6 +178,28 @@ def remade(index: int, make: Callable[[], Any]) -> Any:
         raise
     except CairnError as error:
         raise EnvError(index, f"could not be made again: {error}") from error
+
+
+def shut(env: Any) -> None:
+    """Close an environment, or a vector of them, whose work is done: what that raises undoes nothing, and is told."""
+    tell(fault_at_close(env))
+
+
+def fault_at_close(env: Any) -> str:
+    """Close an environment; what went wrong there in one sentence, "" where nothing did."""
+    try:
+        env.close()
+    except (Exception, SystemExit) as error:
+        what = blame(0, error, " while it was closed").what
+        return f"an environment {what}; what was done before stands."
+    return ""
+
+
+@functools.cache
+def tell(fault: str) -> None:
+    """Once, however many environments fail in the same way."""
+    if fault:
+        print(f"cairn: {' '.join(fault.split())}", file=sys.stderr)
 
 
 def refuse_old_gym(*spaces: Any) -> None:

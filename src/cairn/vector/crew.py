@@ -14,7 +14,7 @@ from cairn.core.errors import EnvError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
 from cairn.vector.base import EnvMaker, EpisodeStats, spec_of_env
-from cairn.vector.checked import made
+from cairn.vector.checked import made, shut
 from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.lane import Lane
 from cairn.vector.parcel import pack, unpack
@@ -44,7 +44,7 @@ class Crew(ABC):
         self.makers: bytes = pack(list(makers))
         probe = made(0, makers[0])
         self.spec = spec_of_env(probe)[0]
-        probe.close()
+        shut(probe)
         self.stats = EpisodeStats(self.num_envs)
         self.lost = np.zeros(self.num_envs, bool)  # whose episode was lost since the last step
         self.resting = np.zeros(self.num_envs, bool)

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import iterate
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Step
 from cairn.vector.base import GOAL_KEYS, EpisodeStats, spec_of
-from cairn.vector.checked import blame
+from cairn.vector.checked import blame, shut
 from cairn.vector.remembers import remembers
 
 
@@ -58,7 +58,7 @@ class Gymnasium:
         if makers and self.used and self.remember is None:
             probe = makers[0]()
             self.remember = remembers(makers[0], probe)
-            probe.close()
+            shut(probe)
         if self.remember and isinstance(self.env, SyncVectorEnv):
             for i, make in enumerate(makers):
                 self.env.envs[i].close()
@@ -102,7 +102,7 @@ class Gymnasium:
         return self.recv()
 
     def close(self) -> None:
-        self.env.close()
+        shut(self.env)
 
     def _rows(self, obs: Any) -> Array:
         """A batched observation -> [N, *spec.obs_shape], ours to keep."""

@@ -10,7 +10,7 @@ import numpy as np
 from cairn.core.errors import EnvError
 from cairn.core.types import Array
 from cairn.vector.base import EnvMaker, spec_of_env, success_of
-from cairn.vector.checked import Rows, began, blame, made, remade, stepped
+from cairn.vector.checked import Rows, began, blame, fault_at_close, made, remade, stepped
 from cairn.vector.remembers import remembers
 from cairn.vector.slots import Slots
 
@@ -112,8 +112,8 @@ class Lane:
         except (Exception, SystemExit) as error:
             raise blame(self.first + i, error, " while it was closed") from error
 
-    def close(self) -> None:
-        for i, env in enumerate(self.envs):
-            if self.open[i]:
-                self.open[i] = False
-                env.close()
+    def close(self) -> str:
+        """What went wrong in the first that could not be closed; all are."""
+        still = [env for i, env in enumerate(self.envs) if self.open[i]]
+        self.open = [False] * len(self.envs)
+        return next((fault for fault in [fault_at_close(env) for env in still] if fault), "")

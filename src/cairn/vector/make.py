@@ -18,6 +18,7 @@ from cairn.core.game import Game
 from cairn.core.types import Box
 from cairn.vector.atari import Atari
 from cairn.vector.base import EnvMaker, Vector, spec_of_env
+from cairn.vector.checked import shut
 from cairn.vector.envpool import EnvPool, why_not
 from cairn.vector.ray import Ray
 from cairn.vector.shown import Shown
@@ -142,12 +143,12 @@ def unlike(task: EnvMaker) -> str | None:
     fault = why_not(name)
     if fault is not None:
         return fault
-    task().close()  # so that what we would put around it is refused where it does not fit
+    shut(task())  # so that what we would put around it is refused where it does not fit
     env = getattr(task, "plain", task)()
     try:
         ours = spec_of_env(env)[0]
     finally:
-        env.close()
+        shut(env)
     pool = EnvPool(name, 1)
     theirs = pool.spec
     pool.close()

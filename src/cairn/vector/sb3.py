@@ -13,7 +13,7 @@ from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, Discrete, Spec, Step
 from cairn.vector.base import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
-from cairn.vector.checked import Checked, Rows, blame, made
+from cairn.vector.checked import Checked, Rows, blame, made, shut
 from cairn.vector.remembers import remembers
 
 
@@ -83,7 +83,7 @@ class SB3:
         return self.recv()
 
     def close(self) -> None:
-        self.env.close()
+        shut(self.env)
 
     def _rows(self, obs: Any) -> Array:
         """A batched observation -> [N, *spec.obs_shape], ours to keep."""
@@ -100,7 +100,7 @@ def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
     probe = made(0, task)
     shown = spec_of_env(probe)
     remember = remembers(task, probe)
-    probe.close()
+    shut(probe)
     makers: list[EnvMaker] = [lambda: Checked(task(), Rows(*shown))] * num_envs
 
     def anew() -> VecEnv:

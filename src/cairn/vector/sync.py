@@ -8,7 +8,7 @@ import numpy as np
 
 from cairn.core.types import Array, Step
 from cairn.vector.base import EnvMaker, EpisodeStats
-from cairn.vector.checked import blame
+from cairn.vector.checked import blame, tell
 from cairn.vector.deadline import STARTS_WITHIN, Deadline, Hang
 from cairn.vector.lane import Lane
 
@@ -72,4 +72,4 @@ class Sync:
         return self.recv()
 
     def close(self) -> None:
-        self.lane.close()
+        tell(self.lane.close())

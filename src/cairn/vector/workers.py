@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing as mp
 import os
 import select
@@ -20,10 +21,12 @@ import numpy as np
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Spec
 from cairn.vector.base import EnvMaker
+from cairn.vector.checked import tell
 from cairn.vector.crew import Crew, lane_of
 from cairn.vector.lane import Lane
 from cairn.vector.slots import Slots
 
+CLOSES_WITHIN = 2.0  # s that workers have to close their environments
 GRACE = 1.0  # s that a worker has to close its environments after its parent died
 
 
@@ -88,11 +91,21 @@ class Workers(Crew):
     def close(self) -> None:
         for worker in range(len(self.pipes)):
             self._order(worker, "close")
+        for pipe in self.pipes:
+            self._last_words(pipe)
         for process in self.processes:
-            process.join(2)
+            process.join(CLOSES_WITHIN)
             if process.is_alive():
                 process.kill()
                 process.join()
+
+    def _last_words(self, pipe: Connection) -> None:
+        """What a worker says of closing its environments; answers that nobody asked for any more come before it."""
+        with contextlib.suppress(EOFError, OSError):
+            while pipe.poll(CLOSES_WITHIN):
+                said = pipe.recv()
+                if isinstance(said, str):
+                    return tell(said)
 
 
 @contextmanager
@@ -150,8 +163,9 @@ def _work(
             pipe.send(failure)
     except (EOFError, OSError):
         pass  # the parent is gone
-    if lane is not None:
-        lane.close()
+    fault = lane.close() if lane is not None else ""
+    with contextlib.suppress(OSError):
+        pipe.send(fault)
 
 
 def _leave_with_the_parent(pipe: int) -> None:
