@@ -358,11 +358,44 @@ def test_a_forked_child_neither_holds_nor_drops_the_lock(tmp_path):
         os.close(reading), os.close(writing)
 
 
-def test_a_holder_on_another_machine_is_respected_while_it_is_heard_of(tmp_path, capsys):
+def no_locks(*args) -> None:
+    raise OSError(95, "Operation not supported")
+
+
+@pytest.mark.parametrize("lives", [False, True])
+@pytest.mark.parametrize("other", ["machine", "container"])
+def test_where_the_lock_is_free_and_its_sign_recent_another_sign_is_waited_for(
+    lives, other, tmp_path, monkeypatch, capsys
+):
+    kernel = locking._kernel().split()[0] + " pid:[1]" if other == "container" else "another"
+    held = {"host": "far", "pid": os.getppid(), "started": "1", "kernel": kernel, "token": "x", "heard": 0}
+    (tmp_path / LOCK).write_bytes(json.dumps(held).encode().ljust(locking.SIZE))
+    recent = time.time() - 5
+    os.utime(tmp_path / LOCK, (recent, recent))
+    looks, take = [], Lock._take
+
+    def look(lock: Lock) -> bool:
+        looks.append((tmp_path / LOCK).stat().st_mtime)
+        if lives and len(looks) == 3:
+            (tmp_path / LOCK).write_bytes(json.dumps({**held, "heard": 1}).encode().ljust(locking.SIZE))
+        return take(lock)
+
+    monkeypatch.setattr(locking, "BEAT", 0.2)
+    monkeypatch.setattr(Lock, "_take", look)
+    said = outcome_of(tmp_path)
+    assert "waiting up to 0 s to see whether that one still runs" in capsys.readouterr().err
+    assert "is being written by process" in said if lives else said == "free"
+    assert len(looks) >= 3 and looks[1] == pytest.approx(recent, abs=0.01)  # looking is no sign of life
+    assert [p.name for p in tmp_path.iterdir()] == [LOCK]
+
+
+def test_a_holder_on_another_machine_is_respected_while_it_is_heard_of(tmp_path, monkeypatch, capsys):
     held = {"host": "far", "pid": 7, "started": "1", "kernel": "another", "token": "x", "heard": 0}
     (tmp_path / LOCK).write_bytes(json.dumps(held).encode().ljust(locking.SIZE))
-    with pytest.raises(CairnError, match="is being written by process 7 on far; .* If that one is gone, try again in"):
-        Lock(tmp_path).__enter__()
+    with monkeypatch.context() as m:
+        m.setattr(locking.fcntl, "lockf", no_locks)
+        with pytest.raises(CairnError, match="is being written by process 7 on far; .* If that one is gone, try again"):
+            Lock(tmp_path).__enter__()
     old = time.time() - 2 * locking.STALE
     os.utime(tmp_path / LOCK, (old, old))
     with Lock(tmp_path) as lock:
@@ -375,10 +408,7 @@ def test_a_holder_on_another_machine_is_respected_while_it_is_heard_of(tmp_path,
 
 
 def test_where_a_file_system_has_no_locks_the_process_is_looked_for(tmp_path, monkeypatch):
-    def none(*args):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(locking.fcntl, "lockf", none)
+    monkeypatch.setattr(locking.fcntl, "lockf", no_locks)
     with Lock(tmp_path):
         said = subprocess.run(
             [sys.executable, "-c", "import fcntl\nfcntl.lockf = None\n" + NO_LOCKS, str(tmp_path)],

@@ -3,6 +3,8 @@
 The lock is `lockf`'s on the file .lock: the system drops it when its process ends, however it ends, no child inherits
 it, and most network file systems pass it on. For those that do not, the file also says who holds it and is written
 anew every few seconds: a holder on another machine that was heard of recently is respected, one that was not is gone.
+Where the system grants the lock and only the sign of life is recent (a job was killed and put on another machine), the
+next one waits for two beats.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from cairn.train.disk import writing
 
 LOCK = ".lock"
 BEAT = 15.0  # s between two signs of life
+LOOK = 0.5  # s between two looks, while a sign of life is waited for
 STALE = 90.0  # s without one, after which a holder on another machine is taken to be gone
 SIZE = 512  # bytes, always as many: a sign of life needs no room on the disk
 BUSY = (errno.EACCES, errno.EAGAIN)
@@ -43,12 +46,18 @@ class Lock:
         self.folder, self.path, self.resume = folder, folder / LOCK, resume
         self.token = secrets.token_hex(8)
         self.handle = -1
+        self.granted = False  # whether the file system has locks, and gave us this one
+        self.until = 0.0  # until when a sign of life is waited for, and the last one
+        self.last_sign: dict[str, Any] = {}
         self.stop = threading.Event()
         self.lost = False  # another has taken over, because we were not heard of for long
 
     def __enter__(self) -> Self:
-        with _guard:
-            self._take()
+        while True:
+            with _guard:
+                if self._take():
+                    break
+            time.sleep(min(LOOK, BEAT / 4))
         self.thread = threading.Thread(target=self._beat, name="cairn-lock", daemon=True)
         self.thread.start()
         return self
@@ -72,23 +81,24 @@ class Lock:
 
     # -- taking it
 
-    def _take(self) -> None:
+    def _take(self) -> bool:
+        """Take it, or return False where it is too early to say whether it can be taken. CairnError where it cannot."""
         known = _key(self.path)
         if known is not None and known in _held:  # not even opened: closing it would give up the lock held here
             raise self._refusal({"host": socket.gethostname(), "pid": os.getpid()})
-        while True:
-            self.handle = self._open()
-            try:
-                free = self._locked()
-                found = self._reads()
-                if not free or _alive(found) or self._elsewhere(found):
-                    raise self._refusal(found if found or free else self._patiently())
-                if _key(self.path) == _key(self.handle):
-                    break
-            except BaseException:
+        self.handle = self._open()  # anew for every look, so that a network file system asks its server
+        try:
+            free = self._locked()
+            found = self._reads()
+            if not free or _alive(found):
+                raise self._refusal(found if found or free else self._patiently())
+            wait = self._elsewhere(found) and not self._silent(found)
+            if wait or _key(self.path) != _key(self.handle):  # or it was removed by whoever held it
                 os.close(self.handle)
-                raise
-            os.close(self.handle)  # it was removed by whoever held it: there is a new one, or none
+                return False
+        except BaseException:
+            os.close(self.handle)
+            raise
         self.key = _key(self.handle) or (0, 0, 0)
         if found:
             who = f"{found.get('host')}, process {found.get('pid')}"
@@ -98,6 +108,7 @@ class Lock:
         with writing(self.path):
             self._write()
         _held[self.key] = self.token
+        return True
 
     def _open(self) -> int:
         with writing(self.path):
@@ -117,19 +128,40 @@ class Lock:
             if error.errno not in UNSUPPORTED:
                 raise CairnError(f"{self.path} cannot be locked: {error.strerror}.") from error
             return True  # no locks on this file system: what the file says must do
+        self.granted = True
         return True
 
     def _elsewhere(self, found: dict[str, Any]) -> bool:
         """Whether the lock is held on another machine that was heard of recently, by the file system's own clock."""
         if not found or found.get("kernel") == _kernel():
             return False
-        heard = os.fstat(self.handle).st_mtime
-        with contextlib.suppress(OSError):
-            os.utime(self.handle)
-            now = os.fstat(self.handle).st_mtime
-            os.utime(self.handle, (heard, heard))
-            return now - heard < STALE
-        return time.time() - heard < STALE
+        return self._now() - os.fstat(self.handle).st_mtime < STALE
+
+    def _now(self) -> float:
+        """The time by the file system's own clock: that of a new file. The lock's own times are left alone."""
+        probe = self.path.with_name(f"{LOCK}-{self.token}")
+        try:
+            probe.touch()
+            now = probe.stat().st_mtime
+            probe.unlink()
+        except OSError:
+            return time.time()
+        return now
+
+    def _silent(self, found: dict[str, Any]) -> bool:
+        """Whether no sign of life came for two beats; False while it is too early. CairnError where one came."""
+        if not self.granted:
+            raise self._refusal(found)
+        if not self.until:
+            self.until, self.last_sign = time.monotonic() + 2 * BEAT, found
+            print(
+                f"cairn: {self.folder} was written by process {found.get('pid')} on {found.get('host')} a moment ago;"
+                f" waiting up to {2 * BEAT:.0f} s to see whether that one still runs.",
+                file=sys.stderr,
+            )
+        if found != self.last_sign:
+            raise self._refusal(found)
+        return time.monotonic() >= self.until
 
     def _patiently(self) -> dict[str, Any]:
         """Who holds it: whoever has just taken it has not yet said."""
@@ -142,7 +174,7 @@ class Lock:
     def _refusal(self, found: dict[str, Any]) -> CairnError:
         who = f"process {found.get('pid')} on {found.get('host')}" if found else "another process"
         more = ""
-        if found and found.get("kernel") not in (None, _kernel()):
+        if found and not self.granted and found.get("kernel") not in (None, _kernel()):
             more = f" If that one is gone, try again in {STALE:.0f} s."
         advice = "wait for it, or stop it" if self.resume else "wait for it, stop it, or name another folder"
         return CairnError(f"{self.folder} is being written by {who}; {advice}.{more}")
@@ -179,9 +211,9 @@ def _key(file: Path | int) -> tuple[int, int, int] | None:
 
 
 def _kernel() -> str:
-    """Of which running system this is one: within it, locks are sure."""
+    """Of which running system, and which container of it, this is one: within it, locks and process ids are sure."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return socket.gethostname()
 
