@@ -452,10 +452,11 @@ def command_demos(args: list[str]) -> int:
         raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
     _new_file(options.out)
     saved = load_policy(options.path, trust=options.trust)
-    envs = judging(saved.task.for_scoring(), options.episodes)
+    task, seeds = saved.task.for_scoring(), range(options.seed, options.seed + options.episodes)
+    envs = judging(task, options.episodes)
     try:
         expert = Expert(saved.agent, envs.spec, name=str(options.path))
-        demos = record(expert, envs, range(options.seed, options.seed + options.episodes), saved.task.id)
+        demos = record(expert, envs, seeds, saved.task.id, longest=task.longest)
     finally:
         envs.close()
     assert demos is not None  # nobody stops it

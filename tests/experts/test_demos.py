@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
+from cairn.envs.make import Task, say_cut
 from cairn.experts.demos import Demos, read, record, write
 from cairn.experts.expert import Expert
 from cairn.vector.make import make_vector
@@ -29,6 +29,15 @@ def test_episodes_are_whole_and_in_order():
     for episode in demos.episodes:
         assert episode.terminated and episode.obs.argmax(1).tolist() == [0, 1, 2, 3, 4, 5]
         assert episode.action.tolist() == [1] * 5 and episode.reward.tolist() == [0, 0, 0, 0, 1]
+
+
+def test_an_episode_that_does_not_end_is_cut_and_says_so(capsys):
+    say_cut.cache_clear()
+    vector = make_vector(Task("CliffWalking-v1"), 2, backend="sync")
+    demos = record(Expert(lambda obs: 0, vector.spec), vector, range(3), "CliffWalking-v1", longest=40)
+    assert [len(e.reward) for e in demos.episodes] == [40] * 3 and not any(e.terminated for e in demos.episodes)
+    assert demos.episodes[0].obs.shape[0] == 41
+    assert capsys.readouterr().err.count("cut after 40 steps") == 1
 
 
 def test_the_file_holds_what_was_recorded_in_the_environments_units(tmp_path):

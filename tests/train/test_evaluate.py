@@ -9,10 +9,11 @@ import torch
 
 from cairn.agents import DQNConfig, HIROConfig, PPOConfig, SACConfig, TD3Config, build
 from cairn.agents.player import ROWS, Solo, _together
+from cairn.core.calls import commands
 from cairn.core.types import Box, Discrete, Spec
-from cairn.envs.make import LONGEST, Task
+from cairn.envs.make import LONGEST, Task, say_cut
 from cairn.train.checkpoint import load_policy
-from cairn.train.evaluate import _say_cut, as_policy, evaluate
+from cairn.train.evaluate import as_policy, evaluate
 from cairn.vector.make import make_vector
 from cairn.vector.remembers import STEPS
 from cairn.vector.sync import Sync
@@ -197,7 +198,7 @@ def test_a_lost_worker_plays_the_same_seed_again():
 
 
 def test_a_task_without_a_time_limit_is_cut_and_says_so_once(capsys):
-    _say_cut.cache_clear()
+    say_cut.cache_clear()
     task = Task("CliffWalking-v1").for_scoring()
     assert task.longest == LONGEST
     envs = make_vector(task, 2, backend="sync")
@@ -205,7 +206,11 @@ def test_a_task_without_a_time_limit_is_cut_and_says_so_once(capsys):
         score = evaluate(lambda obs: np.zeros(len(obs), np.int64), envs, [1, 2, 3], longest=50)
         assert score.lengths == (50, 50, 50) and score.mean == -50
     said = capsys.readouterr().err
-    assert said.count("cut after 50 steps") == 1 and "--time-limit" in said and "time_limit=" in said
+    assert said.count("cut after 50 steps") == 1 and "time_limit" in said and "--" not in said
+    say_cut.cache_clear()
+    with commands():
+        evaluate(lambda obs: np.zeros(len(obs), np.int64), envs, [1], longest=50)
+    assert "--time-limit" in capsys.readouterr().err
 
 
 def test_a_tasks_own_limit_is_kept():

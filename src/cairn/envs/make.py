@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 import gymnasium as gym
 
-from cairn.core.calls import keywords
+from cairn.core.calls import keywords, option
 from cairn.core.checks import Count, Natural, fit, short, validated
 from cairn.core.errors import CairnError, closest
 from cairn.core.game import FRAMES, Game
@@ -52,7 +52,17 @@ _EXTRAS = {
 
 
 MOST = 2**31 - 1  # frames that ALE can count
-LONGEST = 10_000  # steps of a scored episode, where the task has no time limit
+LONGEST = 10_000  # steps of an episode that is scored, filmed or recorded, where the task has no time limit
+
+
+@functools.cache
+def say_cut(longest: int) -> None:
+    """Said once where an episode was cut."""
+    print(
+        f"cairn: an episode was cut after {longest:,} steps, before it ended; {option('time_limit')}, given when a"
+        " policy is trained, sets another limit.",
+        file=sys.stderr,
+    )
 
 
 def _import_quietly(package: str) -> None:
@@ -140,7 +150,7 @@ class Task:
 
     @property
     def longest(self) -> int:
-        """Steps after which an episode is cut where it is scored: its time limit, or LONGEST where it has none."""
+        """Steps after which an episode is cut that is scored, filmed or recorded: its time limit, or LONGEST."""
         game = self.game
         if game is not None:
             return game.limit // game.skip

@@ -22,6 +22,7 @@ from cairn.core.checks import fit
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Discrete, Spec
 from cairn.core.untrusted import NotThere, read_npz, shown
+from cairn.envs.make import LONGEST, say_cut
 from cairn.experts.expert import Expert
 from cairn.vector.base import GOAL_KEYS, Vector
 
@@ -56,9 +57,15 @@ class Demos:
 
 
 def record(
-    expert: Expert, envs: Vector, seeds: Sequence[int], task: str, stop: Callable[[], bool] = bool
+    expert: Expert,
+    envs: Vector,
+    seeds: Sequence[int],
+    task: str,
+    stop: Callable[[], bool] = bool,
+    *,
+    longest: int = LONGEST,
 ) -> Demos | None:
-    """One episode of the expert from each seed. None where `stop` said so."""
+    """One episode of the expert from each seed, cut after `longest` steps. None where `stop` said so."""
     episodes: list[Shown] = []
     for start in range(0, len(seeds), envs.num_envs):
         chunk = list(seeds[start : start + envs.num_envs])
@@ -76,7 +83,10 @@ def record(
                 if not step.valid[i]:
                     raise EnvError(i, "was restarted while demonstrations were recorded")
                 rows[i].append((obs[i], action[i], float(step.reward[i])))
-                if step.terminated[i] or step.truncated[i]:
+                ended = bool(step.terminated[i] or step.truncated[i])
+                if ended or len(rows[i]) >= longest:
+                    if not ended:
+                        say_cut(longest)
                     seen, taken, paid = zip(*rows[i], strict=True)
                     shown = np.stack([*seen, step.next_obs[i]])
                     done[i] = Shown(shown, np.stack(taken), np.array(paid, np.float32), bool(step.terminated[i]))

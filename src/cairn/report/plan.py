@@ -14,7 +14,7 @@ from cairn.agents.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.core.types import Array, Episode, Spec
-from cairn.envs.make import Task
+from cairn.envs.make import LONGEST, Task
 from cairn.report.play import play
 from cairn.vector.base import spec_of_env
 from cairn.vector.checked import shut
@@ -50,12 +50,14 @@ def play_all(player: Player, task: Task, *, episodes: int, seed: int = 1000) -> 
     """Episodes from fresh seeds in one environment, and the floor of the task where it tells of one."""
     env = task()
     try:
-        return [trace(player, env, task.id, seed + k) for k in range(episodes)], spec_of_env(env)[0].reachable
+        return [trace(player, env, task.id, seed + k, task.longest) for k in range(episodes)], spec_of_env(env)[
+            0
+        ].reachable
     finally:
         shut(env)
 
 
-def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int) -> Trace:
+def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int, longest: int = LONGEST) -> Trace:
     """Play one episode of the task of that name and note where it went."""
     spec, _ = spec_of_env(env)
     where = axes(player, spec)
@@ -69,7 +71,7 @@ def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int) -> Trace
         if point is not None and (not subgoals or not np.array_equal(subgoals[-1], point[:2])):
             subgoals.append(point[:2])
 
-    episode = play(player, env, seed=seed, watch=watch)
+    episode = play(player, env, seed=seed, watch=watch, longest=longest)
     path = np.array([row[where] for row in rows])
     goal = None if spec.goal is None else rows[-1][spec.goal.desired][:2]
     return Trace(path, np.array(subgoals).reshape(-1, 2), goal, episode)

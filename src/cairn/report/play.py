@@ -10,16 +10,20 @@ import numpy as np
 
 from cairn.agents.player import Player
 from cairn.core.types import Array, Episode
+from cairn.envs.make import LONGEST, say_cut
 from cairn.train.evaluate import Policy
 from cairn.vector.base import spec_of_env, success_of
 
 Watch = Callable[[Array, Array | None], None]
 
 
-def play(policy: Policy | Player, env: gym.Env[Any, Any], *, seed: int, watch: Watch) -> Episode:
+def play(
+    policy: Policy | Player, env: gym.Env[Any, Any], *, seed: int, watch: Watch, longest: int = LONGEST
+) -> Episode:
     """Play from `seed`; `watch` is shown every observation [...], the last too, and the subgoal [d] made for there.
 
-    It is asked before the step is taken: the environment still is where the observation was made.
+    It is asked before the step is taken: the environment still is where the observation was made. The episode is cut
+    after `longest` steps, which is said once.
     """
     spec, layout = spec_of_env(env)
     player = policy if isinstance(policy, Player) else None
@@ -29,13 +33,15 @@ def play(policy: Policy | Player, env: gym.Env[Any, Any], *, seed: int, watch: W
     if player is not None:
         player.forget(np.ones(1, bool))
     total, length, ended = 0.0, 0, False
-    while not ended:
+    while not ended and length < longest:
         row = np.array(layout(obs), spec.obs_dtype)
         action = spec.action.to_env(policy(row[None]))[0]
         point = None if player is None else player.subgoal()
         watch(row, None if point is None else point[0])
         obs, reward, terminated, truncated, info = env.step(action.item() if action.ndim == 0 else action)
         total, length, ended = total + float(reward), length + 1, bool(terminated or truncated)
+    if not ended:
+        say_cut(longest)
     watch(np.array(layout(obs), spec.obs_dtype), None)
     told = success_of(info)
     return Episode(0, total, length, None if told < 0 else bool(told))

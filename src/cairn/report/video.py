@@ -61,7 +61,7 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
                 video.append_data(_frame(env, task.id))
 
             for k in range(episodes):
-                played.append(play(policy, env, seed=seed + k, watch=film))
+                played.append(play(policy, env, seed=seed + k, watch=film, longest=task.longest))
         part.replace(out)
     except OSError as error:
         why = error.strerror or str(error).splitlines()[0]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from cairn.agents.player import Player
 from cairn.core.device import one_thread
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Episode, Step
-from cairn.envs.make import LONGEST
+from cairn.envs.make import LONGEST, say_cut
 from cairn.nets.cnn import sees_images
 from cairn.vector.base import Separate, Vector
 
@@ -117,7 +115,7 @@ class Table:
         for env in np.flatnonzero(counted & (self.length >= self.longest)).tolist():
             if env not in over:
                 over[env] = Episode(env, float(self.total[env]), int(self.length[env]), None)
-                _say_cut(self.longest)
+                say_cut(self.longest)
         for env, episode in over.items():
             self.found[int(self.number[env])], self.playing[env] = episode, False
         return sorted(over)
@@ -162,12 +160,3 @@ def _in_turns(table: Table, stop: Callable[[], bool]) -> bool:
             table.done(step)
             obs = step.obs
     return True
-
-
-@cache
-def _say_cut(longest: int) -> None:
-    print(
-        f"cairn: an evaluation episode was cut after {longest:,} steps: the task has no time limit of its own;"
-        " --time-limit N (from Python time_limit=N) sets one.",
-        file=sys.stderr,
-    )

@@ -30,6 +30,7 @@ from cairn.core.device import one_thread
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Array, Discrete, Spec
+from cairn.envs.make import LONGEST
 from cairn.experts.demos import Demos, read, record
 from cairn.experts.expert import Expert
 from cairn.experts.values import Critics, Fitted, Played, Rollouts, Values
@@ -81,7 +82,8 @@ def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:
         return Lesson(expert, demos, None)
     spent = 0
     if demos is None:
-        demos = record(expert, envs, derive_many(recipe.seed, cfg.fit_episodes, "values"), recipe.env)
+        seeds, longest = derive_many(recipe.seed, cfg.fit_episodes, "values"), max(recipe.task.longest, LONGEST)
+        demos = record(expert, envs, seeds, recipe.env, longest=longest)
         assert demos is not None  # nobody stops it
         spent = demos.steps
     fitted = Fitted(demos, envs.spec, gamma=cfg.gamma, seed=derive(recipe.seed, "values"), device=recipe.device)
