@@ -23,14 +23,13 @@ from cairn.core.types import ActionSpec, Array, Box, Step
 from cairn.doctor.watch import watching
 from cairn.envs.make import Task, as_task
 from cairn.recipes import RECIPES, find
-from cairn.train.card import build_fitting
+from cairn.train.card import build_fitting, check_task
 from cairn.train.checkpoint import load_agent, load_policy, save_policy
-from cairn.train.config import read_recipe
+from cairn.train.config import CONFIG, read_recipe, read_to_resume, stored
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.folder import run_path
 from cairn.train.owned import check_output
 from cairn.train.recipe import Recipe, on_its_task
-from cairn.train.resume import check_recipe
 from cairn.train.trainer import Outcome
 from cairn.train.trainer import train as run_recipe
 from cairn.vector.base import Vector, spec_of_env
@@ -55,15 +54,22 @@ class Sampled:
 
 @called()
 def train(
-    recipe: str | Path | Recipe, *, out: str | Path | None = None, resume: bool = False, **changes: Any
+    recipe: str | Path | Recipe,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    trust: bool = False,
+    **changes: Any,
 ) -> Outcome:
     """Run a recipe by name: `train("cartpole-ppo", seed=3, out="runs/mine")`. Keywords change its fields.
 
-    A recipe may also be a file (.json). The expert of an imitator may be a model or any function of an observation.
+    A recipe may also be a file (.json); `trust` it where its task is named as module:id or is given a path, and a run
+    that is resumed likewise. The expert of an imitator may be a model or any function of an observation.
     """
-    base, folder, resume = _recipe(recipe), _folder(out), fit("resume", resume, bool)
+    trust, folder, resume = fit("trust", trust, bool), _folder(out), fit("resume", resume, bool)
+    base = _recipe(recipe, trust)
     if resume and folder is not None and not isinstance(recipe, Recipe):
-        base = _stored(folder, base)
+        base = read_to_resume(folder, base, RECIPES, trust=trust)
     expert, changes = _taken_expert(changes)
     meant, said = on_its_task(_changed(base, changes), base, changes)
     if said:
@@ -72,12 +78,12 @@ def train(
         return run_recipe(meant, folder, resume=resume, expert=expert, watch=watching)
 
 
-def _recipe(recipe: Any) -> Recipe:
+def _recipe(recipe: Any, trust: bool) -> Recipe:
     """A recipe by its name, from its file, or itself."""
     if isinstance(recipe, Recipe):
         return recipe
     if isinstance(recipe, (str, Path)):
-        return read_recipe(Path(recipe)) if str(recipe).endswith(".json") else find(str(recipe))
+        return read_recipe(Path(recipe), trust=trust) if str(recipe).endswith(".json") else find(str(recipe))
     raise CairnError(f"train takes a recipe, its name or its file (.json), not {short(recipe)}.")
 
 
@@ -88,13 +94,6 @@ def _disk() -> Iterator[None]:
         yield
     except OSError as error:
         raise CairnError(f"{error.filename or 'a file'}: {error.strerror or error}.") from error
-
-
-def _stored(folder: Path, named: Recipe) -> Recipe:
-    """The recipe of the run in `folder`, of which a user named the recipe."""
-    found = read_recipe(folder, trust=True)
-    check_recipe(found, named, folder, RECIPES)  # the same task, then
-    return found
 
 
 def _folder(out: Any) -> Path | None:
@@ -250,8 +249,13 @@ class Model:
             raise CairnError(str(error).replace("agent.", "")) from None  # here they are keywords
 
     @called(_sb3_learn)
-    def learn(self, steps: int, *, out: str | Path | None = None, resume: bool = False, **recipe: Any) -> Self:
-        """Train for `steps` environment steps. With `out` the run is logged, saved and resumable there."""
+    def learn(
+        self, steps: int, *, out: str | Path | None = None, resume: bool = False, trust: bool = False, **recipe: Any
+    ) -> Self:
+        """Train for `steps` environment steps. With `out` the run is logged, saved and resumable there.
+
+        A run that is resumed and scored with the path of a file (`eval_args`) is refused unless you `trust` it.
+        """
         steps, name = fit("steps", steps, Count), type(self).__name__
         for one in recipe:
             if one in ("env", "agent", "device"):
@@ -278,11 +282,10 @@ class Model:
         }
         expert, changes = _taken_expert(recipe)
         folder, resume = _folder(out), fit("resume", resume, bool)
-        if resume and folder is not None:
-            plan = replace(read_recipe(folder, trust=True), **own)  # with this model's own task
-        else:
-            plan = Recipe(**own, eval_every=steps, name=f"{self.kind}-{self.task.id}")
-        plan = _changed(plan, changes)
+        trust, typed = fit("trust", trust, bool), Recipe(**own, eval_every=steps, name=f"{self.kind}-{self.task.id}")
+        plan = _changed(replace(stored(folder)[0], **own) if resume and folder is not None else typed, changes)
+        if resume and folder is not None and "eval_args" not in changes:  # what its file adds to the model's own task
+            check_task(plan.judged_task, folder / CONFIG, trust=trust, typed=typed.judged_task)
         with _disk():
             outcome = run_recipe(plan, folder, resume=resume, agent=self.agent, expert=expert, watch=watching)
         self.agent = outcome.agent  # another one where the run was begun anew

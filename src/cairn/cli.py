@@ -6,12 +6,12 @@ import codecs
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
@@ -21,16 +21,14 @@ from cairn.core.calls import commands
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, Positive, check
 from cairn.core.device import usable
 from cairn.core.errors import CairnError, closest
-from cairn.core.untrusted import printable
-from cairn.options import PARTS, parse, value_of, writable_file, writable_folder
+from cairn.core.untrusted import MODULE_ID, printable
+from cairn.options import PARTS, parse, switch, value_of, writable_file, writable_folder
 from cairn.options import take as _take
 
 if TYPE_CHECKING:
     from cairn.train.checkpoint import Saved
     from cairn.train.evaluate import Score
     from cairn.train.trainer import Outcome
-
-MODULE_ID = re.compile(r"[^\W\d][\w.]*:[\w./-]+")  # a task of a module that is to be imported
 
 USAGE = """cairn: reinforcement learning for tasks whose reward is far away
 
@@ -188,10 +186,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         print(f"cairn {__version__}")
         return
-    if "--trust" in args or any(MODULE_ID.fullmatch(arg.rpartition("=")[2]) for arg in args):
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())  # the user names a module, perhaps of this folder; last, so that it hides none
     try:
+        if switch(args, "--trust")[0] or _names_a_module(args):
+            if os.getcwd() not in sys.path:
+                sys.path.append(os.getcwd())  # the module may lie in this folder; last, so that it hides none
         if args[0] not in COMMANDS:
             raise CairnError(f"there is no command {args[0]!r}.{closest(args[0], COMMANDS)} Try cairn --help.")
         code = COMMANDS[args[0]](args[1:])
@@ -208,6 +206,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("cairn: interrupted.", file=sys.stderr)
         raise SystemExit(130) from None
     raise SystemExit(code)
+
+
+def _names_a_module(args: list[str]) -> bool:
+    """Whether the user names a task as module:id, by --env or where a command takes a task."""
+    words = args[1:] if args[0] in ("doctor", "bench") else []
+    words = words + [after for word, after in pairwise(args) if word == "--env"]
+    words += [word.removeprefix("--env=") for word in args if word.startswith("--env=")]
+    return any(MODULE_ID.fullmatch(word) for word in words)
 
 
 ASCII = {"±": "+/-", "γ": "gamma", "≤": "<=", "≥": ">=", "·": "*", "×": "x", "–": "-", "—": "-", "“": '"', "”": '"'}
@@ -234,8 +240,8 @@ def command_train(args: list[str]) -> int:
     prepare_headless()
     out, args = _take(args, "--out")
     results, args = _take(args, "--record")
-    resume, trust = "--resume" in args, "--trust" in args
-    args = [a for a in args if a not in ("--resume", "--trust")]
+    resume, args = switch(args, "--resume")
+    trust, args = switch(args, "--trust")
     folder = None if out is None else run_path(out)
     if resume:
         base, rest, folder = _to_resume(args, folder, trust=trust)
@@ -552,9 +558,9 @@ def command_sweep(args: list[str]) -> int:
     from cairn.train.trainer import check as check_recipe_can_train
 
     own, out, rest = _many(args, {"--seeds": 5, "--jobs": 1, "--episodes": 100}, "sweep")
-    if "--resume" in rest or _take(rest, "--seed")[0] is not None:
+    if switch(rest, "--resume")[0] or _take(rest, "--seed")[0] is not None:
         raise CairnError("a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume.")
-    trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
+    trust, rest = switch(rest, "--trust")
     base, options = _base_recipe(rest, trust=trust)
     recipe = _asked(base, options, "sweep")
     check_recipe_can_train(recipe)  # mistakes come before anything starts
@@ -595,7 +601,7 @@ def command_tune(args: list[str]) -> int:
 
     vary, rest = _take(args, "--vary")
     own, out, rest = _many(rest, {"--trials": 20, "--jobs": 1}, "tune")
-    trust, rest = "--trust" in rest, [a for a in rest if a != "--trust"]
+    trust, rest = switch(rest, "--trust")
     base, options = _base_recipe(rest, trust=trust)
     recipe = _asked(base, options, "tune")
     folder = Path(out or f"runs/{folder_name(f'tune-{base.name}')}")
@@ -686,10 +692,8 @@ def _to_resume(args: list[str], folder: Path | None, *, trust: bool) -> tuple[An
     The run is named by its folder, as RUN or --out RUN, or by its recipe: then the newest of that name and seed.
     """
     from cairn.recipes import RECIPES
-    from cairn.train.card import check_task
-    from cairn.train.config import read_recipe
+    from cairn.train.config import read_recipe, read_to_resume
     from cairn.train.folder import folders_of
-    from cairn.train.resume import check_recipe
 
     named = args[0] if args and not args[0].startswith("-") else ""
     if named and named not in RECIPES and not named.endswith(".json") and Path(named).is_dir():
@@ -711,7 +715,4 @@ def _to_resume(args: list[str], folder: Path | None, *, trust: bool) -> tuple[An
                 f"there is no run of {base.name} to resume under runs/ with seed {seed}; start it without --resume."
             )
         folder = found[-1]
-    stored = read_recipe(folder, trust=True)
-    check_recipe(stored, base, folder, RECIPES)  # the same task, which the user named
-    check_task(stored.judged_task, folder / "config.json", trust=trust or stored.env == base.env)
-    return stored, rest, folder
+    return read_to_resume(folder, base, RECIPES, trust=trust), rest, folder

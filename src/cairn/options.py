@@ -98,6 +98,23 @@ def take(args: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
     return value, rest
 
 
+def switch(args: Sequence[str], flag: str) -> tuple[bool, list[str]]:
+    """Whether a switch such as --trust is on, and the arguments without it. It is read as `parse` reads one."""
+    option, value, rest, left = Field((flag.removeprefix("--"),), bool), None, list[str](), list(args)
+    while left:
+        name, equals, text = left.pop(0).partition("=")
+        if name not in (option.flag, option.refusal):
+            rest.append(name + equals + text)
+            continue
+        if value is not None:
+            raise CairnError(f"{flag} is given twice; give it once.")
+        words = [text] if equals else _following(left, option)
+        if name == option.refusal and words:
+            raise CairnError(f"{name} takes no value, not {_short(words[0])}.")
+        value = name == option.flag and _switch(flag, words)
+    return bool(value), rest
+
+
 def options(source: Any, path: tuple[str, ...] = ()) -> list[Field]:
     """Every option of a dataclass; of an instance also those of the agents in it."""
     cls = source if isinstance(source, type) else type(source)

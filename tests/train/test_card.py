@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import cairn
+from cairn import cli
 from cairn.agents import DQNConfig, build
 from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Spec
@@ -20,7 +21,7 @@ from cairn.envs.make import Task
 from cairn.recipes import RECIPES
 from cairn.train.card import Budget
 from cairn.train.checkpoint import digest, export, load_policy, load_start, save_policy
-from cairn.train.config import read_recipe
+from cairn.train.config import read_recipe, read_to_resume, write_config
 from cairn.train.evaluate import as_policy, evaluate
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.recipe import Recipe
@@ -187,6 +188,93 @@ def test_a_path_in_a_tasks_arguments_is_not_opened(saved, args):
     altered(saved, "task", "args", value=args)
     refused(lambda: load_policy(saved), "gives its task the path", "say trust=True.")
     assert load_policy(saved, trust=True).task.args == args
+
+
+@pytest.mark.parametrize("args", [{"reward": "os:system"}, {"inner": ["my_tasks:Mine-v0"]}, {"pkg.mod:fn": 1}])
+def test_a_name_of_a_module_in_a_tasks_arguments_is_not_imported(saved, args):
+    altered(saved, "task", "args", value=args)
+    refused(lambda: load_policy(saved), "gives its task the name", "say trust=True.")
+    altered(saved, "task", "args", value={"address": "localhost:6379", "at": "12:30", "device": "cuda:0"})
+    assert load_policy(saved).task.args["device"] == "cuda:0"
+
+
+def run_of(folder, **changes):
+    """The folder of a run as an author of such a one would leave it: a recipe with a digest, and no checkpoint."""
+    folder.mkdir()
+    (folder / ".cairn-run").write_text("")
+    write_config(folder, dataclasses.replace(RECIPES["cartpole-dqn"], **changes))
+    return folder
+
+
+def test_a_resumed_run_brings_no_path_of_its_own(tmp_path):
+    path = {"xml_file": "/etc/passwd"}
+    for number, changes in enumerate(({"env_args": path}, {"eval_args": path})):
+        folder = run_of(tmp_path / f"r{number}", **changes)
+        refused(lambda folder=folder: cairn.train("cartpole-dqn", out=folder, resume=True), "the path /etc/passwd")
+        named = dataclasses.replace(RECIPES["cartpole-dqn"], **changes)
+        assert read_to_resume(folder, RECIPES["cartpole-dqn"], RECIPES, trust=True) == named
+        assert read_to_resume(folder, named, RECIPES, trust=False) == named  # the user says the same
+    model = cairn.DQN("CartPole-v1", hidden=8)
+    refused(lambda: model.learn(100, out=folder, resume=True), "the path /etc/passwd", "say trust=True")
+
+
+def test_train_takes_a_file_that_is_trusted(trap, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    agent = DQNConfig(hidden=(8,), learning_starts=50)
+    plain = to_plain(Recipe(env=f"{trap}:Trap-v0", agent=agent, steps=60, eval_episodes=1, name="mine"))
+    (tmp_path / "r.json").write_text(json.dumps(plain))
+    refused(lambda: cairn.train("r.json", out=tmp_path / "o"), "say trust=True")
+    refused(lambda: cairn.train("r.json", out=tmp_path / "o", trust="no"), "trust is 'no'; it must be true or false")
+    assert not (tmp_path / "ran").exists()
+    assert cairn.train("r.json", out=tmp_path / "o", trust=True).step == 60
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "on"),
+    [
+        (["--trust"], True),
+        (["--trust=true"], True),
+        (["--trust", "true"], True),
+        (["--trust=false"], False),
+        (["--no-trust"], False),
+        ([], False),
+    ],
+)
+def test_trust_is_read_alike_by_every_command(words, on, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    seen = {}
+
+    def stop(**given):
+        seen.update(given)
+        raise CairnError("enough")
+
+    monkeypatch.setattr("cairn.train.checkpoint.load_policy", lambda *a, trust, **k: stop(trust=trust))
+    monkeypatch.setattr("cairn.train.config.read_recipe", lambda *a, trust, **k: stop(trust=trust))
+    for command in ("eval p", "watch p", "demos p --out d.npz", "train r.json", "sweep r.json", "tune r.json"):
+        seen.clear()
+        with pytest.raises(SystemExit):
+            cli.main([*command.split(), *words])
+        assert (seen, command) == ({"trust": on}, command), capsys.readouterr().err
+    assert (str(tmp_path) in sys.path) == on
+    with pytest.raises(SystemExit):
+        cli.main(["train", "r.json", "--trust", "--trust"])
+    assert "--trust is given twice" in capsys.readouterr().err
+
+
+def test_only_a_task_of_the_user_opens_the_folder_to_imports(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    for words, on in (
+        (["--ray-address", "localhost:6379"], False),
+        (["--ray-address=head:node"], False),
+        (["--out", "a:b"], False),
+        (["--env", "mine:Task-v0"], True),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(["train", *words])
+        assert (str(tmp_path) in sys.path) == on
 
 
 def cairn_command(*args, cwd):

@@ -167,7 +167,7 @@ def _float(value: Any) -> Any:
     try:
         return float(value)
     except OverflowError:  # of a fraction
-        return math.inf if value > 0 else -math.inf
+        return -math.inf if value < 0 else math.inf
 
 
 def _str(value: Any) -> Any:

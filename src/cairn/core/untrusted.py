@@ -46,6 +46,9 @@ ZIP_FREE = 256 * MIB  # a zip may unpack to this much, however small it is,
 ZIP_RATIO = 20  # or to so many times its own size
 CHUNK = MIB  # bytes unpacked at a time
 NAME = 255  # characters of a member's or a tensor's name
+MODULE_ID = re.compile(
+    r"[^\W\d][\w.]*:(?!\d+\Z)[\w./-]+"
+)  # a task or a name of a module: my_tasks:Mine-v0, not host:80
 
 DTYPES = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
 

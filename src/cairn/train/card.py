@@ -22,7 +22,7 @@ from cairn.core.calls import option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.core.types import Box, Discrete, Spec
-from cairn.core.untrusted import NAME, shown
+from cairn.core.untrusted import MODULE_ID, NAME, shown
 from cairn.envs.make import Task
 from cairn.train.memory import memory
 
@@ -39,8 +39,11 @@ LAYERS = 10_000  # tensors of an agent that is to be trained
 FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "eye", "arange", "linspace")
 
 
-def check_task(task: Task, path: Path, *, trust: bool) -> None:
-    """CairnError where a task that a file names would run code of its own, or is past the limits."""
+def check_task(task: Task, path: Path, *, trust: bool, typed: Task | None = None) -> None:
+    """CairnError where a task that a file names would run code of its own, or is past the limits.
+
+    `typed` is the task as the user named it: what it says itself needs no trust.
+    """
     trust = fit("trust", trust, bool)  # "no" is no leave
     if not (1 <= task.history <= STEPS_SHOWN and 1 <= task.resets <= RESETS):
         raise CairnError(f"{path} asks for {task.history:,} observations at once, or {task.resets:,} resets; too many.")
@@ -49,15 +52,17 @@ def check_task(task: Task, path: Path, *, trust: bool) -> None:
     if trust:
         return
     module, colon, _ = task.id.partition(":")
-    if colon and module not in sys.modules:
+    if colon and module not in sys.modules and (typed is None or typed.id != task.id):
         raise CairnError(
             f"{path} names the task {shown(task.id)}, which would run the module {shown(module)}. Cairn imports nothing"
             f" that a file names: if you trust it, {_say_so()}."
         )
-    told = _path_in(task.args)
+    own = {} if typed is None else typed.args
+    told = _named_in({key: value for key, value in task.args.items() if key not in own or own[key] != value})
     if told is not None:
+        what, does = ("name", "imports") if MODULE_ID.fullmatch(told) else ("path", "opens")
         raise CairnError(
-            f"{path} gives its task the path {shown(told)}. Cairn opens nothing that a file names: if you trust it,"
+            f"{path} gives its task the {what} {shown(told)}. Cairn {does} nothing that a file names: if you trust it,"
             f" {_say_so().partition(',')[0]}."
         )
 
@@ -69,16 +74,18 @@ def _say_so() -> str:
 
 def runs_code(task: Task) -> bool:
     """Whether `check_task` would ask for trust."""
-    return ":" in task.id or _path_in(task.args) is not None
+    return ":" in task.id or _named_in(task.args) is not None
 
 
-def _path_in(value: Any) -> str | None:
-    """The first text in a task's arguments that looks like the path of a file."""
+def _named_in(value: Any) -> str | None:
+    """The first text in a task's arguments that looks like the path of a file, or like a name of a module."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
-    if isinstance(value, list):
-        return next((found for item in value if (found := _path_in(item)) is not None), None)
-    return value if isinstance(value, str) and any(mark in value for mark in ("/", "\\", "~")) else None
+    if isinstance(value, (list, tuple)):
+        return next((found for item in value if (found := _named_in(item)) is not None), None)
+    if not isinstance(value, str):
+        return None
+    return value if any(mark in value for mark in ("/", "\\", "~")) or MODULE_ID.fullmatch(value) else None
 
 
 def check_spec(spec: Spec, path: Path) -> None:

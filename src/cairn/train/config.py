@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from cairn.train.checkpoint import checkpoints, digest, training_note
 from cairn.train.disk import writing
 from cairn.train.plain import from_plain, to_plain
 from cairn.train.recipe import Recipe
+from cairn.train.resume import check_recipe
 
 CONFIG = "config.json"
 MARKER = ".cairn-run"  # the file by which a run folder is known, see `folder`
@@ -30,6 +31,18 @@ def read_recipe(path: Path, *, trust: bool = False) -> Recipe:
     for task in (recipe.task, recipe.judged_task):
         check_task(task, path if alone else path / CONFIG, trust=trust)
     return recipe
+
+
+def read_to_resume(folder: Path, named: Recipe, known: Container[str], *, trust: bool) -> Recipe:
+    """The recipe of the run in `folder`, which the user named by the recipe `named`; CairnError where it is another's.
+
+    What the run's task has and `named` has not is refused as in `read_recipe`.
+    """
+    found = stored(folder)[0]
+    check_recipe(found, named, folder, known)
+    check_task(found.task, folder / CONFIG, trust=trust, typed=named.task)
+    check_task(found.judged_task, folder / CONFIG, trust=trust, typed=named.judged_task)
+    return found
 
 
 def stored(folder: Path) -> tuple[Recipe, str]:
