@@ -10,6 +10,7 @@ import pytest
 from cairn.core.errors import CairnError, EnvError
 from cairn.envs.make import Task
 from cairn.vector import remembers as module
+from cairn.vector.gymnasium import Gymnasium, _say_kept
 from cairn.vector.remembers import remembers
 from cairn.vector.sync import Sync
 from cairn.vector.workers import Workers
@@ -201,8 +202,6 @@ def rows(envs, seeds, count=6):
 
 
 def gymnasium_vector(cls, makers):
-    from cairn.vector.gymnasium import Gymnasium
-
     return Gymnasium(cls(makers, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP))
 
 
@@ -216,8 +215,6 @@ def sb3_vector(makers):
 BACKENDS = {
     "sync": Sync,
     "workers": partial(Workers, workers=1),
-    "gymnasium-sync": partial(gymnasium_vector, gym.vector.SyncVectorEnv),
-    "gymnasium-async": partial(gymnasium_vector, gym.vector.AsyncVectorEnv),
     "sb3": sb3_vector,
 }
 
@@ -229,6 +226,21 @@ def test_a_second_reset_plays_as_the_first(backend):
         np.testing.assert_array_equal(rows(envs, [1, 2]), rows(envs, [1, 2]))
     finally:
         envs.close()
+
+
+@pytest.mark.parametrize("cls", [gym.vector.SyncVectorEnv, partial(gym.vector.AsyncVectorEnv, context="fork")])
+def test_vectors_of_the_callers_are_left_as_they_are_which_is_said_once(cls, capsys):
+    _say_kept.cache_clear()
+    envs = gymnasium_vector(cls, [Worn, Worn])
+    given = envs.env
+    made.clear()
+    try:
+        for _ in range(3):
+            rows(envs, [1, 2])
+    finally:
+        envs.close()
+    assert envs.env is given and not made
+    assert capsys.readouterr().err.count("not made anew") == 1
 
 
 def test_pure_ones_are_not_made_anew_and_worn_ones_are_closed():

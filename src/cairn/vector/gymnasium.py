@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Step
 from cairn.vector.base import GOAL_KEYS, EpisodeStats, spec_of
 from cairn.vector.checked import blame, shut
-from cairn.vector.remembers import remembers
 
 
 class Gymnasium:
@@ -23,6 +24,8 @@ class Gymnasium:
     SAME_STEP  the successor is in info["final_obs"]
     NEXT_STEP  the successor is the observation; the step after it resets, and comes out as not valid
     DISABLED   the successor is the observation; the ended environments are reset here
+
+    Its environments are the caller's, and are never made anew: a reset is exact where it depends on its seed alone.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
@@ -39,34 +42,19 @@ class Gymnasium:
         self.stats = EpisodeStats(self.num_envs)
         self.resetting = np.zeros(self.num_envs, bool)  # NEXT_STEP: those whose next step is only a reset
         self.action: Array = np.zeros(0)
-        self.used = False
-        self.remember: bool | None = None  # once that is asked
+        self.used = False  # whether it was reset before
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
         self.resetting[:] = False
-        self._renew()
+        if self.used:
+            _say_kept()
+        self.used = True
         try:
             obs, _ = self.env.reset(seed=[int(s) for s in seeds])  # type: ignore[arg-type]
         except Exception as error:
             raise blame(0, error, " at reset") from error
         return self._rows(obs)
-
-    def _renew(self) -> None:
-        """Environments that remember are made anew where we know how: in Gymnasium's own two vectors."""
-        makers: Any = getattr(self.env, "env_fns", ())
-        if makers and self.used and self.remember is None:
-            probe = makers[0]()
-            self.remember = remembers(makers[0], probe)
-            shut(probe)
-        if self.remember and isinstance(self.env, SyncVectorEnv):
-            for i, make in enumerate(makers):
-                self.env.envs[i].close()
-                self.env.envs[i] = make()
-        elif self.remember and isinstance(self.env, AsyncVectorEnv):
-            self.env.close()
-            self.env = AsyncVectorEnv(makers, shared_memory=self.env.shared_memory, autoreset_mode=self.mode)
-        self.used = True
 
     def send(self, action: Array) -> None:
         self.action = self.spec.action.to_env(action)
@@ -124,3 +112,12 @@ class Gymnasium:
                     told = np.asarray(source.get(f"_{key}", np.ones(self.num_envs, bool)), bool)
                     found[told] = np.asarray(source[key])[told].astype(bool)
         return found
+
+
+@cache
+def _say_kept() -> None:
+    print(
+        "cairn: a vector that was made elsewhere is not made anew when it is reset: where a reset depends on more than"
+        " its seed (Box2D), scores and resumed runs are not exact.",
+        file=sys.stderr,
+    )
