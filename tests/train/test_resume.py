@@ -350,6 +350,23 @@ def test_a_run_killed_before_its_first_checkpoint_begins_untrained(tmp_path):
         assert torch.equal(a, b)
 
 
+def test_metrics_of_the_last_update_are_logged_after_a_resume(tmp_path, monkeypatch):
+    """A log may come after a checkpoint and before the next update."""
+    rare = DQNConfig(**SMALL, learning_starts=100, batch_size=16, capacity=700, updates_per_step=0.01)
+    plan = replace(recipe("dqn"), agent=rare, steps=600, checkpoint_every=220, log_every=50)
+    save = Run.save
+
+    def copied(run, agent, replay):
+        save(run, agent, replay)
+        if run.folder.name == "alone" and run.step < 300:
+            shutil.copytree(run.folder, tmp_path / "killed", ignore=shutil.ignore_patterns(".lock"))
+
+    monkeypatch.setattr(Run, "save", copied)
+    train(plan, tmp_path / "alone")
+    train(plan, tmp_path / "killed", resume=True)
+    assert_same_run(tmp_path / "alone", tmp_path / "killed")
+
+
 def test_a_run_can_be_lengthened(tmp_path):
     train(replace(recipe("td3"), steps=1000), tmp_path)
     assert train(replace(recipe("td3"), steps=1500), tmp_path, resume=True).step == 1500

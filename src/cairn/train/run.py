@@ -143,6 +143,7 @@ class Run:
         before = saved.get("recipe", {})
         if before and (before["target"], before["hold"]) != (self.recipe.target, self.recipe.hold):
             self.held, self.solved = 0, False  # another target is to be held
+        self.metrics = {name: torch.tensor(value) for name, value in saved.get("metrics", {}).items()}
         self.warned = list(saved.get("warned", []))
         self.score = None if saved.get("score") is None else from_plain(Score, saved["score"])
         self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
@@ -271,9 +272,13 @@ class Run:
             return f"success {sum(bool(s) for _, _, s in self.recent) / len(self.recent):.0%}"
         return f"return {sum(r for r, _, _ in self.recent) / len(self.recent):.1f}"
 
-    def _write_metrics(self) -> None:
+    def _measured(self) -> dict[str, float]:
+        """The metrics since the last log, as numbers."""
         found = {name: value() if callable(value) else value for name, value in self.metrics.items()}
-        values = {name: float(value.mean()) for name, value in found.items()}
+        return {name: float(value.mean()) for name, value in found.items()}
+
+    def _write_metrics(self) -> None:
+        values = self._measured()
         self.metrics.clear()
         if self.recent:
             returns, lengths, told = zip(*self.recent, strict=True)
@@ -362,6 +367,7 @@ class Run:
             "solved": self.solved,
             "seconds": self.seconds,
             "restarts": self.restarts,
+            "metrics": {name: value for name, value in self._measured().items() if np.isfinite(value)},
             "warned": self.warned,
             "score": None if self.score is None else to_plain(self.score),
             "logs": self.logs.marks(),
