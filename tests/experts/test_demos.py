@@ -122,10 +122,22 @@ def test_no_episode_is_one_sentence(tmp_path):
         read(tmp_path / "d.npz", spec)
 
 
+class HardLink:
+    """As h5py tells of a member that lies in the file itself."""
+
+
+class SoftLink:
+    """As h5py tells of one that does not."""
+
+
 class Fake(dict):
-    """As much of an HDF5 file as is asked for."""
+    """As much of an HDF5 file or group as is asked for."""
 
     attrs = {"env_spec": "toy"}
+    links: dict[str, object] = {}
+
+    def get(self, name, *, getlink):
+        return self.links.get(name, HardLink())
 
     def __enter__(self):
         return self
@@ -134,10 +146,50 @@ class Fake(dict):
         pass
 
 
+def hdf5(value):
+    return Fake({k: hdf5(v) for k, v in value.items()}) if type(value) is dict else value
+
+
+class Elsewhere:
+    """An array that h5py has not read yet."""
+
+    def __init__(self, nbytes=8, external=None, is_virtual=False, kind="f"):
+        self.nbytes, self.external, self.is_virtual = nbytes, external, is_virtual
+        self.dtype = types.SimpleNamespace(kind=kind)
+
+    def __array__(self, *_, **__):
+        raise AssertionError("it was read")
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        ({"actions": Elsewhere(nbytes=2**40)}, "would unpack to far more than its size"),
+        ({"actions": Elsewhere(external=[("/etc/passwd", 0, 8)])}, "actions in it lies in another file"),
+        ({"observations": Elsewhere(is_virtual=True)}, "observations in it lies in another file"),
+        ({"rewards": Elsewhere(kind="O")}, "rewards in it holds no numbers"),
+        ({"rewards": None}, "not laid out as Minari"),
+        ({"terminations": np.zeros(0)}, "not laid out as Minari"),
+    ],
+)
+def test_what_an_hdf5_file_declares_is_checked_before_it_is_read(harm, words, monkeypatch, tmp_path):
+    _, spec = shown("toy/Corridor-v0", lambda obs: 1)
+    group = {"observations": np.zeros((2, 6)), "actions": np.zeros(1, int), "rewards": np.zeros(1)}
+    with pytest.raises(CairnError, match=words):
+        read(minari(monkeypatch, tmp_path, {"episode_0": {**group, "terminations": np.ones(1), **harm}}), spec)
+
+
+def test_a_link_in_an_hdf5_file_is_not_followed(monkeypatch, tmp_path):
+    _, spec = shown("toy/Corridor-v0", lambda obs: 1)
+    monkeypatch.setattr(Fake, "links", {"actions": SoftLink()})
+    with pytest.raises(CairnError, match="actions in it is a link to elsewhere"):
+        read(minari(monkeypatch, tmp_path, {"episode_0": {"observations": np.zeros((2, 6)), "actions": None}}), spec)
+
+
 def minari(monkeypatch, tmp_path, groups):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "main_data.hdf5").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "h5py", types.SimpleNamespace(File=lambda path, mode: Fake(groups)))
+    monkeypatch.setitem(sys.modules, "h5py", types.SimpleNamespace(File=lambda path, mode: hdf5(groups)))
     return tmp_path
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Discrete, Spec
-from cairn.core.untrusted import NotThere, read_npz, shown
+from cairn.core.untrusted import ZIP, ZIP_FREE, ZIP_RATIO, NotThere, opened, read_npz, shown
 from cairn.envs.make import LONGEST, say_cut
 from cairn.experts.expert import Expert
 from cairn.vector.base import GOAL_KEYS, Vector
@@ -189,22 +189,52 @@ def _read_minari(path: Path, spec: Spec) -> Raw:
     except ModuleNotFoundError:
         raise CairnError(f"{path} is an HDF5 data set; to read it, pip install h5py.") from None
     try:
-        with h5py.File(file, "r") as data:
+        with opened(file, ZIP) as held, h5py.File(file, "r") as data:
+            size = os.fstat(held.fileno()).st_size
+            room = _Room(file, min(ZIP, max(ZIP_FREE, ZIP_RATIO * size)))
             names = sorted((name for name in data if name.startswith("episode_")), key=lambda n: int(n[8:]))
-            return str(data.attrs.get("env_spec", "")), [_minari_episode(data[name], spec) for name in names]
-    except (OSError, KeyError, ValueError) as error:
+            episodes = [_minari_episode(room.member(data, name), spec, room) for name in names]
+            return shown(str(data.attrs.get("env_spec", ""))), episodes
+    except CairnError:
+        raise
+    except Exception as error:  # a damaged file fails in many ways
         raise CairnError(f"{file} cannot be read: it is cut short or not laid out as Minari does.") from error
 
 
-def _minari_episode(group: Any, spec: Spec) -> tuple[Array, Array, Array, bool]:
-    seen = group["observations"]
+class _Room:
+    """What may still be read of an HDF5 file: its own data, to no more bytes than are in proportion to its size."""
+
+    def __init__(self, file: Path, left: int) -> None:
+        self.file, self.left = file, left
+
+    def member(self, group: Any, name: str) -> Any:
+        """A group or an array that lies in the file itself."""
+        if type(group.get(name, getlink=True)).__name__ != "HardLink":
+            raise CairnError(f"{self.file} is refused: {shown(name)} in it is a link to elsewhere.")
+        return group[name]
+
+    def array(self, group: Any, name: str) -> Array:
+        """The numbers of a member."""
+        found = self.member(group, name)
+        if getattr(found, "external", None) or getattr(found, "is_virtual", False):
+            raise CairnError(f"{self.file} is refused: {shown(name)} in it lies in another file.")
+        if found.dtype.kind not in "biuf":
+            raise CairnError(f"{self.file} is refused: {shown(name)} in it holds no numbers.")
+        self.left -= int(found.nbytes)
+        if self.left < 0:
+            raise CairnError(f"{self.file} is refused: it would unpack to far more than its size.")
+        return np.asarray(found)
+
+
+def _minari_episode(group: Any, spec: Spec, room: _Room) -> tuple[Array, Array, Array, bool]:
+    seen = room.member(group, "observations")
     if isinstance(seen, Mapping):
         keys = GOAL_KEYS if spec.goal is not None else tuple(seen)
-        columns = [np.asarray(seen[key]) for key in keys]
+        columns = [room.array(seen, key) for key in keys]
         obs = np.concatenate([c.reshape(len(c), -1) for c in columns], 1)
     else:
-        obs = np.asarray(seen)
-    action, reward = np.asarray(group["actions"]), np.asarray(group["rewards"])
+        obs = room.array(group, "observations")
+    action, reward, ends = (room.array(group, name) for name in ("actions", "rewards", "terminations"))
     if not len(obs) == len(action) + 1 == len(reward) + 1 > 1:
         raise ValueError("an episode does not add up")
-    return obs, action, reward, bool(np.asarray(group["terminations"])[-1])
+    return obs, action, reward, bool(ends[-1])
