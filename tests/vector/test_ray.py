@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from cairn.core.errors import CairnError
+from cairn.core.errors import CairnError, EnvError
 from cairn.envs.make import Task
 from cairn.vector.make import make_vector
 from cairn.vector.ray import Ray, connect
@@ -45,6 +45,17 @@ def test_an_actor_that_is_killed_is_replaced_and_its_step_counted_as_lost():
     step = envs.step(np.zeros(4, np.int64))
     assert step.valid.tolist() == [True, True, False, False] and envs.restarts == 1
     assert envs.step(np.zeros(4, np.int64)).valid.all()
+    envs.close()
+
+
+def test_what_an_actor_raises_is_one_sentence():
+    envs = Ray([Task("CartPole-v1")] * 2, workers=2)
+    envs.reset(range(2))
+    with pytest.raises(
+        EnvError, match=r"^environment 1 failed in its actor \(AttributeError: 'Lane' object has no"
+    ) as told:
+        envs._do(1, "nonsense")
+    assert "\n" not in str(told.value)
     envs.close()
 
 

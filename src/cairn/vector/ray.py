@@ -55,6 +55,10 @@ class Ray(Crew):
             raise EnvError(start, f"did not answer within {within:g} s") from None
         except self.ray.exceptions.RayActorError:
             raise EnvError(start, "lost its actor") from None
+        except self.ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            why = (str(cause).splitlines() or [""])[0]
+            raise EnvError(start, f"failed in its actor ({type(cause).__name__}: {why})") from None
         if failure is not None:
             raise EnvError(*failure)
         for name, value in rows.items():
