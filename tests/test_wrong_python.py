@@ -84,6 +84,10 @@ def made(env: str = CART, kind: Any = PPO, **config: Any) -> Any:
     return _made[key]
 
 
+def taught(expert: Any) -> Any:
+    return train("cartpole-dagger", expert=expert, steps=64, eval_episodes=1)
+
+
 def of(name: str) -> Any:
     return made(f"wrong/{name}-v0")
 
@@ -310,6 +314,21 @@ FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: next(sample(CART, lambda obs: [0.5], vector="sync")), "whole numbers from 0 to 1"),
     (lambda: next(sample("Pendulum-v1", lambda obs: [[np.nan]], vector="sync")), "actions are finite numbers"),
     (lambda: next(sample(CART, lambda obs: None, vector="sync")), "actions of shape ()"),
+    (lambda: next(sample(CART, lambda obs: (), vector="sync")), "actions of shape (0,)"),
+    (lambda: next(sample(CART, lambda obs: [[1], [1, 2]], vector="sync")), "its rows differ in length"),
+    (lambda: sample(CART, lambda: 0, vector="sync"), "policy must be a function of one argument"),
+    (lambda: taught(lambda obs: None), "the expert answered None where the task takes one of 2 actions."),
+    (lambda: taught(lambda obs: ()), "the expert answered () where"),
+    (lambda: taught(lambda obs: "left"), "the expert answered 'left' where"),
+    (lambda: taught(lambda obs: [[1], [1, 2]]), "where the task takes one of 2 actions."),
+    (lambda: taught(lambda obs: np.nan), "the expert answered nan where"),
+    (lambda: taught(lambda obs: 0.5), "the expert answered 0.5 where"),
+    (lambda: taught(lambda: 0), "the expert must be a function of one argument, an observation; this one takes ()."),
+    (lambda: Expert(lambda obs: None, made("Pendulum-v1", SAC).spec)(zeros(2, 3)), "the task takes 1 finite numbers"),
+    (lambda: train("cartpole-ppo", steps=100, agent=PPOConfig(horizon=10**11)), "one rollout takes 800,000,000,000"),
+    (lambda: A2C(CART, horizon=10**10).learn(100), "and the run has 100; lower horizon or envs, or raise steps."),
+    (lambda: diagnose(), "missing a required argument: 'make_env'"),
+    (lambda: diagnose(CART, time=3), "diagnose has no argument 'time'"),
     (lambda: diagnose(3), "diagnose takes an id"),
     (lambda: diagnose(CART, seconds=-1), "seconds above 0"),
     (lambda: diagnose(CART, seconds="x"), "seconds above 0"),
@@ -479,6 +498,24 @@ def test_a_run_that_cannot_learn_says_so(capsys: pytest.CaptureFixture[str]) -> 
     DQN(CART, learning_starts=10_000, hidden=8).learn(128, eval_episodes=1)
     said = capsys.readouterr().err
     assert "nothing is learned: learning_starts is 10,000 and the run has 128 steps" in said
+
+
+def test_a_rollout_longer_than_the_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    PPO(CART, hidden=8, horizon=64, envs=2).learn(100, eval_episodes=1)
+    said = capsys.readouterr().err
+    assert "one rollout takes 128 steps (horizon 64 in 2 environments) and the run has 100: it ends after 128" in said
+    PPO(CART, hidden=8, horizon=64, envs=2).learn(128, eval_episodes=1)
+    assert "one rollout" not in capsys.readouterr().err
+
+
+def test_what_a_users_function_raises_passes_through() -> None:
+    def broken(obs: Any) -> Any:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        taught(broken)
+    with pytest.raises(ValueError, match="mine"):
+        next(sample(CART, broken, vector="sync"))
 
 
 def test_a_success_that_nobody_tells_is_named(capsys: pytest.CaptureFixture[str]) -> None:

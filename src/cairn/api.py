@@ -13,7 +13,7 @@ import numpy as np
 
 from cairn.agents import agent_name, config_type
 from cairn.agents.base import Agent, Remembering
-from cairn.core.calls import called
+from cairn.core.calls import called, must_take_one
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
 from cairn.core.device import usable
 from cairn.core.errors import CairnError
@@ -126,6 +126,7 @@ def sample(
     task, act = as_task(env), policy.predict if isinstance(policy, Model) else policy
     if not callable(act):
         raise CairnError(f"policy is {short(policy)}; it must be a model, or a function of observations.")
+    must_take_one(act, "policy", "the observations of all environments")
     envs, workers = fit("envs", envs, Envs), fit("workers", workers, Parallel)
     seeds, steps = derive_many(fit("seed", seed, Natural), envs, "sample"), fit("steps", steps, Count | None)
     vec = make_vector(task, envs, backend=fit("vector", vector, Backend), workers=workers)
@@ -138,7 +139,7 @@ def _sampled(vec: Vector, policy: Callable[[Array], Any], seeds: list[int], step
         obs = vec.reset(seeds)
         while steps is None or taken < steps:
             found = policy(obs)
-            action = _actions(found[0] if isinstance(found, tuple) else found, vec.spec.action, len(seeds))
+            action = _actions(found[0] if isinstance(found, tuple) and found else found, vec.spec.action, len(seeds))
             step = vec.step(vec.spec.action.from_env(action))
             yield Sampled(obs, action, step)
             taken += int(step.valid.sum())
@@ -149,7 +150,10 @@ def _sampled(vec: Vector, policy: Callable[[Array], Any], seeds: list[int], step
 
 def _actions(found: Any, space: ActionSpec, count: int) -> Array:
     """What a policy returned, as actions that the task takes; CairnError where they are none."""
-    action = np.asarray(found.detach().cpu() if hasattr(found, "detach") else found)
+    try:
+        action = np.asarray(found.detach().cpu() if hasattr(found, "detach") else found)
+    except ValueError:
+        raise CairnError(f"the policy returned {short(found)}, which is no array: its rows differ in length.") from None
     shape = (count, *space.shape) if isinstance(space, Box) else (count,)
     if action.shape != shape:
         raise CairnError(f"the policy returned actions of shape {action.shape}; this task asks for {shape}.")

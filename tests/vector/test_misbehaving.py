@@ -5,12 +5,14 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Box
@@ -295,3 +297,26 @@ def test_workers_do_not_warn_of_our_own_tasks():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize("reward", [1e308, -1e39, np.float64(1e300)])
+def test_a_reward_too_large_for_float32_is_told_without_a_warning(reward):
+    class Rich(gym.Env):
+        observation_space, action_space = spaces.Box(-np.inf, np.inf, (1,), np.float64), spaces.Discrete(2)
+        large = 0.0
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1), {}
+
+        def step(self, action):
+            return np.full(1, self.large), 0.0 if self.large else reward, False, False, {}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        envs = Sync([Rich])
+        envs.reset([0])
+        with pytest.raises(EnvError, match=r"returned a reward of -?1e\+\d+, which is too large for float32"):
+            envs.step(np.zeros(1, np.int64))
+        Rich.large = 1e308
+        with pytest.raises(EnvError, match="returned an observation that is not finite, or too large for float32"):
+            envs.step(np.zeros(1, np.int64))

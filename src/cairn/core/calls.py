@@ -56,6 +56,18 @@ def _told(function: Any, signature: inspect.Signature, args: Any, kwargs: Any, e
     return f"{name} cannot be called so: {error}; its arguments are {', '.join(names)}."
 
 
+def must_take_one(function: Any, name: str, what: str) -> None:
+    """CairnError where a user's function cannot be called with one argument."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some that are not written in Python
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise CairnError(f"{name} must be a function of one argument, {what}; this one takes {signature}.") from None
+
+
 def keywords(cls: type[T]) -> type[T]:
     """A dataclass that answers an unknown or a missing field by one sentence."""
     cls.__init__ = called()(cls.__init__)  # type: ignore[method-assign]

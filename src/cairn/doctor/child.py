@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from cairn.core.calls import option
+from cairn.core.calls import called, option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.doctor.examine import examine, late
@@ -34,6 +34,7 @@ PATIENCE = 0.4  # of the time given: a task that does not answer for so long han
 START = 30.0  # seconds a process may take to begin, which is not the task's time
 
 
+@called()
 def diagnose(
     make_env: str | Callable[[], gym.Env[Any, Any]],
     agent_config: AgentConfig | None = None,

@@ -9,6 +9,8 @@ import numpy as np
 
 from cairn.agents.base import Agent
 from cairn.agents.player import Player
+from cairn.core.calls import must_take_one
+from cairn.core.checks import short
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Discrete, Spec
 from cairn.vector.base import GOAL_KEYS
@@ -29,7 +31,9 @@ class Expert:
         self.function: Any = source
         self.player: Player | None = None
         self.count = 0  # environments that it plays
-        if self.agent is not None:
+        if self.agent is None:
+            must_take_one(self.function, name, "an observation")
+        else:
             fits(self.agent.spec, spec, name)
 
     def __call__(self, obs: Array) -> Array:
@@ -48,18 +52,21 @@ class Expert:
 
     def _asked(self, obs: Array) -> Array:
         """A function's answers, each looked at: it is not ours."""
-        try:
-            said = np.stack([np.asarray(self.function(self._shown(row))) for row in obs])
-        except ValueError as error:
-            raise CairnError(f"{self.name} gave answers of different shapes, or none: {error}.") from error
+        answers = [self.function(self._shown(row)) for row in obs]  # what it raises is for its owner to see
         action = self.spec.action
+        wanted = f"one of {action.n} actions" if isinstance(action, Discrete) else f"{action.dim} finite numbers"
+        try:
+            said = np.stack([np.asarray(answer) for answer in answers])
+        except ValueError:  # of different shapes
+            said = np.zeros(0, object)
+        size = len(obs) * (1 if isinstance(action, Discrete) else action.dim)
+        if said.dtype.kind not in "biuf" or said.size != size or not np.isfinite(said).all():
+            raise CairnError(f"{self.name} answered {short(answers[0])} where the task takes {wanted}.")
         if isinstance(action, Discrete):
-            out = action.from_env(said.reshape(len(obs), -1))
-            if out.shape != (len(obs), 1) or not ((out >= 0) & (out < action.n) & (out == out.astype(int))).all():
-                raise CairnError(f"{self.name} answered {said[0]} where the task takes one of {action.n} actions.")
-            return out[:, 0].astype(np.int64)
-        if said.size != len(obs) * action.dim or not np.isfinite(said.astype(np.float64)).all():
-            raise CairnError(f"{self.name} answered {said[0]} where the task takes {action.dim} finite numbers.")
+            out = action.from_env(said.reshape(len(obs)))
+            if not ((out >= 0) & (out < action.n) & (out == np.floor(out))).all():
+                raise CairnError(f"{self.name} answered {short(answers[0])} where the task takes {wanted}.")
+            return out.astype(np.int64)
         out = action.from_env(said)
         return out.clip(-1, 1) if action.bounded else out
 

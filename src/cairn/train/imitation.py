@@ -72,7 +72,8 @@ def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:
                 f"{agent_name(cfg)} learns from an expert: name one with {option('expert')}, a folder or a zoo entry."
             )
         return Lesson(None, demos, None)
-    expert = Expert(source, envs.spec, name=recipe.expert or "the expert", device=recipe.device)
+    named = recipe.expert if hasattr(source, "act") else ""  # else it is a function of the user's
+    expert = Expert(source, envs.spec, name=named or "the expert", device=recipe.device)
     kind = getattr(cfg, "values", "none")
     if kind == "critics":
         return Lesson(expert, demos, Critics(expert.agent, expert.name, near=getattr(cfg, "near", 0.0)))

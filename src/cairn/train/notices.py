@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from cairn.core.calls import option
+from cairn.core.errors import CairnError
 from cairn.train.recipe import Recipe
 
+FAR = 10  # times its steps that a run may take because of one rollout,
+SOON = 1_000_000  # or so many steps
 UNTOLD = 10  # episodes after which a task that tells of no success is taken to have none
 
 
@@ -26,7 +29,31 @@ def notices(recipe: Recipe) -> list[str]:
                 f"{who}: {option(field)} is {starts:,} and the run has {recipe.steps:,} steps; lower the one or raise"
                 " the other."
             )
+    taken = rollout(recipe)
+    if taken > recipe.steps:
+        said.append(f"{_one_rollout(recipe)} and the run has {recipe.steps:,}: it ends after {taken:,} steps.")
     return said
+
+
+def check_rollout(recipe: Recipe) -> None:
+    """CairnError where one rollout is so long that a run of these steps would hardly end."""
+    if rollout(recipe) > max(FAR * recipe.steps, SOON):
+        raise CairnError(
+            f"{_one_rollout(recipe)} and the run has {recipe.steps:,}; lower {option('agent.horizon')} or"
+            f" {option('envs')}, or raise {option('steps')}."
+        )
+
+
+def rollout(recipe: Recipe) -> int:
+    """Steps of one rollout, where its length is a setting; nothing is learned before it ends."""
+    horizon: int = getattr(recipe.agent, "horizon", 0)
+    return horizon * recipe.envs
+
+
+def _one_rollout(recipe: Recipe) -> str:
+    count = f"{recipe.envs:,} environment{'s' * (recipe.envs > 1)}"
+    told = f"{option('agent.horizon')} {rollout(recipe) // recipe.envs:,} in {count}"
+    return f"one rollout takes {rollout(recipe):,} steps ({told})"
 
 
 def no_success(recipe: Recipe) -> str:

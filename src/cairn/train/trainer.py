@@ -42,6 +42,7 @@ from cairn.train.lock import Lock
 from cairn.train.logs import set_aside
 from cairn.train.loops import off_policy, on_policy
 from cairn.train.memory import enough, keep_freed_memory, must_fit
+from cairn.train.notices import check_rollout
 from cairn.train.recipe import Recipe
 from cairn.train.remote import Company
 from cairn.train.resume import continued, fitted, kept_small
@@ -92,6 +93,7 @@ def train(
     recipe = validated(recipe)
     recipe = replace(recipe, device=usable(recipe.device))
     _check_replay(recipe)
+    check_rollout(recipe)
     with enough(), in_use(folder, resume=resume) as lock:
         if resume:
             assert folder is not None
@@ -224,6 +226,7 @@ def check(recipe: Recipe) -> None:
     """CairnError where `train` would refuse this recipe before its first step. Nothing is written."""
     recipe = replace(validated(recipe), device=usable(recipe.device))
     _check_replay(recipe)
+    check_rollout(recipe)
     expert = _expert(recipe, None)
     if recipe.vector == "ray":
         must_have_ray()

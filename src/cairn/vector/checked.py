@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Spec
 from cairn.vector.deadline import Hang
 
+LARGEST = float(np.finfo(np.float32).max)
 NUMBERS = "fiub"  # numpy's kinds: floats, integers, unsigned ones, booleans
 OLD = (
     "it follows the interface of old Gym; Gymnasium's is reset(seed=, options=) -> (obs, info) and"
@@ -99,6 +101,12 @@ def stepped(out: Any) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
     obs, reward, terminated, truncated, info = out
     if not isinstance(reward, float):
         reward = _number(reward)
+    if not -LARGEST <= reward <= LARGEST:
+        raise Misfit(
+            f"a reward of {reward:g}, which is too large for float32"
+            if math.isfinite(reward)
+            else "a reward that is not finite"
+        )
     if type(terminated) is not bool:
         terminated = _flag(terminated, "terminated")
     if type(truncated) is not bool:

@@ -46,6 +46,7 @@ class Lane:
         for i, seed in zip(range(len(self.envs)), seeds, strict=True):
             self.begin(i, seed)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def begin(self, i: int, seed: int) -> None:
         """One environment alone begins an episode."""
         self.used[i] = True
@@ -69,6 +70,7 @@ class Lane:
         ):
             column[which] = 0
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is too large is told in a sentence
     def step(self, actions: Array) -> None:
         s, scalar = self.slots, actions.ndim == 1
         for i in self.awake:
@@ -103,7 +105,7 @@ class Lane:
             if reward is not None and not np.isfinite(reward[i]):
                 raise EnvError(self.first + i, "returned a reward that is not finite")
             if not np.isfinite(obs[i]).all():
-                raise EnvError(self.first + i, "returned an observation that is not finite")
+                raise EnvError(self.first + i, "returned an observation that is not finite, or too large for float32")
 
     def _close(self, i: int) -> None:
         self.open[i] = False
