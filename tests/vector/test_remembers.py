@@ -83,6 +83,21 @@ def test_what_is_too_slow_or_fails_counts_as_one_that_remembers(monkeypatch):
     assert asked(partial(Worn, wears=False))
 
 
+def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch):
+    class Slow(Worn):
+        steps = 0
+
+        def step(self, action):
+            clock[0] += 0.012  # s; 50 steps in 0.6 s
+            Slow.steps += 1
+            return super().step(action)
+
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    assert not asked(partial(Slow, wears=False))
+    assert Slow.steps == 2 * module.STEPS
+
+
 def test_the_answer_is_kept_for_a_task(monkeypatch):
     calls = []
     monkeypatch.setattr(module, "_found", {})
