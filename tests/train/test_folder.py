@@ -14,7 +14,7 @@ import pytest
 
 import cairn
 from cairn import A2C, DQN, PPO, CairnError
-from cairn.agents import A2CConfig
+from cairn.agents import A2CConfig, BCConfig, DAggerConfig
 from cairn.cli import main
 from cairn.train import lock as locking
 from cairn.train import trainer
@@ -519,3 +519,31 @@ def test_another_recipe_by_name_is_refused(tmp_path, capsys):
     said = refused(capsys, "train", "cartpole-dqn", "--resume", "--out", str(tmp_path))
     assert "holds a run of cartpole-ppo, not of cartpole-dqn" in said
     assert cairn.train("cartpole-ppo", out=tmp_path, resume=True).step == 1024
+
+
+def test_another_expert_or_other_demonstrations_of_the_same_name_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cloner = BCConfig(hidden=(8,), batch_size=8)
+    train(PLAN, Path("runs/small-s0"))
+    plan = replace(PLAN, agent=DAggerConfig(cloner), expert="small", name="taught")
+    train(plan, Path("by-expert"))
+    for seed in (0, 1):
+        main_ok("demos", "runs/small-s0", "--out", f"{seed}.npz", "--episodes", "1", "--seed", str(seed))
+    Path("0.npz").rename("d.npz")
+    shown = replace(PLAN, agent=cloner, demos="d.npz", name="shown")
+    train(shown, Path("by-demos"))
+    for folder, asked in (("by-expert", plan), ("by-demos", shown)):
+        assert train(replace(asked, steps=60), Path(folder), resume=True).step >= 60
+    train(replace(PLAN, seed=5), Path("runs/small-s5"))  # now the newest of its name
+    Path("1.npz").replace("d.npz")
+    for folder, asked, words in (("by-expert", plan, "expert small"), ("by-demos", shown, r"demos d\.npz")):
+        before = everything(Path(folder))
+        with pytest.raises(CairnError, match=f"{words}, and that is no longer what it was"):
+            train(replace(asked, steps=80), Path(folder), resume=True)
+        assert everything(Path(folder)) == before
+
+
+def main_ok(*args: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(args)
+    assert stop.value.code == 0

@@ -62,14 +62,20 @@ def stored(folder: Path) -> tuple[Recipe, str]:
 
 def first_steps(folder: Path, recipe: Recipe) -> int | None:
     """How many steps the run in `folder` was started with; None where an older Cairn did not write it down."""
-    found = checkpoints(folder / "checkpoints")
-    for path in reversed(found):
+    if not checkpoints(folder / "checkpoints"):
+        return recipe.steps
+    steps = last_note(folder).get("first_steps")
+    return steps if isinstance(steps, int) else None
+
+
+def last_note(folder: Path) -> dict[str, Any]:
+    """The counters of the newest checkpoint of a run that can be read; {} where there is none."""
+    for path in reversed(checkpoints(folder / "checkpoints")):
         try:
-            steps = training_note(path).get("first_steps")
+            return training_note(path)
         except CairnError:
             continue
-        return steps if isinstance(steps, int) else None
-    return None if found else recipe.steps
+    return {}
 
 
 def _read(path: Path, *, digested: bool, alone: bool = False) -> Recipe:

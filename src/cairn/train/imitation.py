@@ -6,7 +6,8 @@ with probability αₙ, else the learner. Mixed step by step, as is often done, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,13 @@ from cairn.core.device import one_thread
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Array, Discrete, Spec
+from cairn.core.untrusted import shown
 from cairn.envs.make import LONGEST
 from cairn.experts.demos import Demos, read, record
 from cairn.experts.expert import Expert
 from cairn.experts.values import Critics, Fitted, Played, Rollouts, Values
 from cairn.nets.cnn import sees_images
+from cairn.nets.state import pack
 from cairn.replay.growing import Growing
 from cairn.train.recipe import Recipe
 from cairn.train.run import Run
@@ -60,6 +63,35 @@ class Lesson:
     def close(self) -> None:
         if isinstance(self.values, Rollouts):
             self.values.close()
+
+
+def checksums(recipe: Recipe, lesson: Lesson, *, given: bool) -> dict[str, str]:
+    """Of the weights of the expert and of the demonstrations that a recipe names. One that was `given` has no name."""
+    found = {}
+    if recipe.expert and not given and lesson.expert is not None and lesson.expert.agent is not None:
+        tensors = pack(lesson.expert.agent.policy_parts)
+        found["expert"] = _checksum(tensors[name].cpu().numpy() for name in sorted(tensors))
+    if recipe.demos and lesson.demos is not None:
+        found["demos"] = _checksum(x for e in lesson.demos.episodes for x in (e.obs, e.action, e.reward))
+    return found
+
+
+def _checksum(arrays: Iterable[Array]) -> str:
+    total = hashlib.sha256()
+    for x in arrays:
+        total.update(f"{x.dtype} {x.shape}".encode())
+        total.update(np.ascontiguousarray(x).tobytes())
+    return total.hexdigest()
+
+
+def check_taught(recipe: Recipe, was: Any, now: Mapping[str, str], folder: Path) -> None:
+    """CairnError where the run in `folder` learned from another policy, or other episodes, of the same name."""
+    for what, named in (("expert", recipe.expert), ("demos", recipe.demos)):
+        if isinstance(was, dict) and what in was and what in now and was[what] != now[what]:
+            raise CairnError(
+                f"{folder} holds a run with {what} {shown(named, 60)}, and that is no longer what it was when the run"
+                " was started. Put the old one back, or start a new run in another folder."
+            )
 
 
 def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:

@@ -64,6 +64,7 @@ class Run:
         self.asked_at = 0.0
         self.solved = False
         self.warned: list[str] = []  # codes that a watcher spoke
+        self.taught: dict[str, str] = {}  # checksums of what an imitator learns from
         self.notes: dict[str, Any] = {}  # what else a saved policy tells of how it came about
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
@@ -358,6 +359,7 @@ class Run:
         training: dict[str, Any] = {
             "step": self.step,
             "first_steps": self.first_steps,
+            "taught": self.taught,
             "updates": self.updates,
             "episodes": self.episodes,
             "marks": self.marks,

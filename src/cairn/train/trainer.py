@@ -32,12 +32,12 @@ from cairn.replay.segments import Segments
 from cairn.train import remote
 from cairn.train.card import build_fitting
 from cairn.train.checkpoint import checkpoints, find_policy, has_policy, load_agent, load_level, load_start
-from cairn.train.config import CONFIG, first_steps, stored, write_config
+from cairn.train.config import CONFIG, first_steps, last_note, stored, write_config
 from cairn.train.disk import DiskError
 from cairn.train.evaluate import Score, as_policy, evaluate
 from cairn.train.folder import folders_of, in_use
 from cairn.train.hierarchy import hierarchy
-from cairn.train.imitation import Lesson, Source, gathered, imitate, prepare
+from cairn.train.imitation import Lesson, Source, check_taught, checksums, gathered, imitate, prepare
 from cairn.train.lock import Lock
 from cairn.train.logs import set_aside
 from cairn.train.loops import off_policy, on_policy
@@ -128,7 +128,7 @@ def _train(
     watch: Watch | None,
 ) -> Outcome:
     begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
-    expert = _expert(recipe, expert, folder)
+    given, expert = expert is not None, _expert(recipe, expert, folder)
     if recipe.vector == "auto":
         recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
         print(f"cairn: the environments are stepped by {option('vector', recipe.vector)}.", file=sys.stderr)
@@ -137,7 +137,7 @@ def _train(
         torch.set_num_threads(recipe.threads)
     envs = _company(recipe) if recipe.vector == "ray" else _vector(recipe, recipe.envs)
     scorer = Scorer(recipe)
-    lesson, source = None, None
+    lesson, source, taught = None, None, {}
     try:
         _check_judged(recipe, envs.spec)
         if agent is None or (resume and not begun):  # one that is given may have been trained since
@@ -153,7 +153,11 @@ def _train(
         if isinstance(recipe.agent, Imitator):
             assert not isinstance(envs, Company)
             lesson = prepare(recipe, expert, envs)
+            taught = checksums(recipe, lesson, given=given)
+            if begun and folder is not None:
+                check_taught(recipe, last_note(folder).get("taught"), taught, folder)
         run = Run(recipe, folder, scorer, lock=lock)
+        run.taught = taught
         replay = _begin(run, agent, envs, resume)
         if watch is not None:
             run.watcher = watch(recipe.agent, envs.spec, run.warned)
