@@ -254,6 +254,19 @@ def test_numbers_of_any_kind_in_metrics_do_not_stop_the_reading(tmp_path):
     assert read.evaluations == [] and read.faults == ()
 
 
+@pytest.mark.parametrize("name", ["metrics.csv", "watch.jsonl", "evaluations.npz", "config.json", "score.json"])
+def test_a_log_that_is_a_link_is_not_followed(tmp_path, name):
+    other = write_run(tmp_path / "other", [77, 78])
+    remark(other)
+    (other / "score.json").write_text('{"mean": 77, "success": null}')
+    run = write_run(tmp_path / "a", [1, 2])
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(other / name)
+    read = read_run(run)
+    assert name in only(read)
+    assert all(point.value < 10 for point in read.evaluations) and read.remarks == [] and read.score is None
+
+
 def test_a_link_a_pipe_and_a_device_are_not_embedded(tmp_path):
     run = write_run(tmp_path / "a", [1, 2])
     secret = tmp_path / "secret.svg"

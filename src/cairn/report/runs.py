@@ -181,7 +181,7 @@ def read_run(path: Path, *, media: bool = True) -> RunFolder:
 
 def _json(path: Path, faults: list[str]) -> dict[str, Any] | None:
     try:
-        body = read_json(path)
+        body = read_json(path, links=False)
     except NotThere:
         return None
     except CairnError as error:
@@ -236,6 +236,9 @@ def _score(path: Path, faults: list[str]) -> dict[str, Any] | None:
 
 def _check_evaluations(path: Path, curves: Curves, faults: list[str]) -> None:
     """evaluations.npz keeps every episode: a mean that metrics.csv tells otherwise was altered by hand."""
+    if (path / "evaluations.npz").is_symlink():
+        faults.append(f"{path / 'evaluations.npz'} is refused: it is a link.")
+        return
     try:
         kept = read_npz(path / "evaluations.npz", ["timesteps", "results"])
         means = {int(s): float(np.mean(row)) for s, row in zip(kept["timesteps"], kept["results"], strict=True)}

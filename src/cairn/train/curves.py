@@ -40,7 +40,7 @@ def read_curves(folder: Path) -> Curves:
     """metrics.csv of a run folder; without one, no curves. A last line without its end is being written: not lost."""
     path = folder / "metrics.csv"
     try:
-        whole = read_text(path, LOG).split("\n")[:-1]
+        whole = read_text(path, LOG, links=False).split("\n")[:-1]
     except NotThere:
         return Curves({})
     if len(whole) > LINES:
@@ -75,7 +75,7 @@ def read_remarks(folder: Path) -> tuple[list[dict[str, Any]], int]:
     """What watchers said (step, code, severity, what, evidence, remedy), and how many lines say nothing."""
     path = folder / "watch.jsonl"
     try:
-        lines = read_text(path, REMARKS).splitlines()
+        lines = read_text(path, REMARKS, links=False).splitlines()
     except NotThere:
         return [], 0
     except CairnError:
