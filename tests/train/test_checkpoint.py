@@ -294,3 +294,12 @@ def test_a_policy_without_a_digest_is_of_an_older_version_or_altered(tmp_path):
     (tmp_path / "policy.json").write_text('{"format": 1, "about": {"mean": 500}}')
     with pytest.raises(CairnError, match="has no digest: an older Cairn wrote it, or it was altered"):
         about_policy(tmp_path)
+
+
+def test_tensors_that_could_not_be_read_are_not_written(tmp_path, monkeypatch):
+    agent = build(DQNConfig(hidden=(64,)), Spec((4,), "float32", Discrete(2)))
+    monkeypatch.setattr("cairn.train.checkpoint.TENSORS", 1000)
+    monkeypatch.setattr("cairn.train.checkpoint.TENSOR_HEADER", 100)
+    with pytest.raises(CairnError, match=r"policy\.safetensors would hold .* Make its networks smaller"):
+        save_policy(tmp_path / "p", agent, Task("CartPole-v1"), {})
+    assert list(tmp_path.iterdir()) == []

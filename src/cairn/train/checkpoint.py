@@ -27,7 +27,16 @@ from cairn.core.calls import option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.core.types import Spec
-from cairn.core.untrusted import TENSORS, NotThere, check_tensors, read_bytes, read_json, shown
+from cairn.core.untrusted import (
+    TENSOR_COUNT,
+    TENSOR_HEADER,
+    TENSORS,
+    NotThere,
+    check_tensors,
+    read_bytes,
+    read_json,
+    shown,
+)
 from cairn.envs.make import Task
 from cairn.nets.state import pack, unpack
 from cairn.train.card import build_described, check_spec, check_task, must_be_numbers
@@ -83,6 +92,13 @@ def _policy_files(agent: Agent, task: Task, about: Mapping[str, Any]) -> dict[st
 
 
 def _tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    size = sum(x.numel() * x.element_size() for x in tensors.values())
+    if size > TENSORS - TENSOR_HEADER or len(tensors) > TENSOR_COUNT:  # or it would be refused when it is read
+        most = f"{TENSORS / 2**30:.3g} GiB and {TENSOR_COUNT:,} tensors"
+        raise CairnError(
+            f"this agent cannot be saved: {name}.safetensors would hold {size / 2**30:,.1f} GiB in {len(tensors):,}"
+            f" tensors, and a file may hold {most}. Make its networks smaller."
+        )
     blob = safetensors.torch.save(tensors)
     return {f"{name}.safetensors": blob}, {"format": FORMAT, "sha256": hashlib.sha256(blob).hexdigest()}
 
