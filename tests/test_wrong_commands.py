@@ -51,6 +51,8 @@ WRONG = [
     ([*FREE, "PPO"], "there is no agent 'PPO'"),
     ([*FREE, "imported"], "comes from `cairn import`"),
     ([*FREE], "--agent needs a value."),
+    (["train", "/nowhere/run", "--resume"], "there is no run folder /nowhere/run to resume."),
+    ([*TRAIN, "--agent.lr", "nan"], "agent.lr is nan"),
     # more than a machine has
     ([*TRAIN, "--threads", "99999999999"], "threads is 99999999999; it must be at most 1024."),
     ([*TRAIN, "--workers", "99999999999"], "workers is 99999999999; it must be at most 1024."),
@@ -116,7 +118,7 @@ WRONG = [
     ([*TRAIN, "--agent.hidden", "64,x"], "--agent.hidden is x; it must be a whole number."),
     ([*TRAIN, "--agent.hidden", "[64,0]"], "agent.hidden is 0; it must be at least 1."),
     # schedules, words, switches, JSON
-    ([*TRAIN, "--agent.lr", "linear(1e-3)"], "'linear(1e-3)' is not a schedule"),
+    ([*TRAIN, "--agent.lr", "linear(1e-3)"], "--agent.lr is 'linear(1e-3)', which is not a schedule"),
     ([*TRAIN, "--agent.lr", "-1e-3"], "agent.lr is -0.001; it must be at least 0."),
     ([*TRAIN, "--agent.activation", "gelu"], "--agent.activation is gelu; it must be one of relu, tanh, silu."),
     ([*TRAIN, "--vector", "subproc"], "--vector is subproc; it must be one of auto, sync, async,"),
@@ -214,7 +216,7 @@ WRONG = [
     (["tune", "cartpole-ppo", "--vary", "entropy_weight"], "agent.entropy_weight is 0"),
     (["tune", "cartpole-ppo", "--trials", "few"], "--trials is few; it must be a whole number."),
     (["tune", "cartpole-ppo", "--out", "others"], "others holds other files"),
-    (["tune", "cartpole-ppo", "--agent.lr", "quick"], "'quick' is not a schedule"),
+    (["tune", "cartpole-ppo", "--agent.lr", "quick"], "--agent.lr is 'quick', which is not a schedule"),
     (["tune", "dagger"], "there is no recipe 'dagger'"),
 ]
 
@@ -410,3 +412,26 @@ def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
     assert "on Acrobot-v1 there is none" in capsys.readouterr().err
     cairn.train("cartpole-ppo", env="Acrobot-v1")
     assert [recipe.target for recipe in seen] == [None, None]
+
+
+def test_a_zoo_entry_or_a_run_is_pointed_at(home, capsys):
+    for folder, name in (("zoo/cartpole-ppo", "cartpole-ppo"), ("runs/mine-s0", "mine")):
+        (home / folder).mkdir(parents=True)
+        with pytest.raises(SystemExit):
+            main(["eval", name])
+        assert f"there is no {name}; name a run folder" in (said := capsys.readouterr().err)
+        assert f"Did you mean {folder}?" in said
+
+
+def test_the_environment_of_a_run_cannot_change(home, capsys):
+    from cairn import PPO
+
+    PPO("CartPole-v1", hidden=8, horizon=32).learn(32, out="run", eval_episodes=1)
+    for words in (["train", "run", "--resume"], ["train", "--resume", "--out", "run"]):
+        with pytest.raises(SystemExit) as stop:
+            main([*words, "--env", "Pendulum-v1"])
+        assert stop.value.code == 2
+        assert "is on CartPole-v1, and the environment of a run cannot change" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["demos", "run", "--out", "d.npz", "--episodes", "1"])
+    assert "1 episode of CartPole-v1" in capsys.readouterr().out

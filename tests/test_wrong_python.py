@@ -234,7 +234,7 @@ PLAY: list[tuple[Callable[[], Any], str]] = [
     (lambda: made().predict(), "missing a required argument: 'obs'"),
     (lambda: made().predict(None), "the observation is None"),
     (lambda: made().predict("x"), "the observation is 'x'"),
-    (lambda: made().predict(zeros(3)), "has shape (4,)"),
+    (lambda: made().predict(zeros(3)), "has shape (4,), or (N, 4) for a batch, not (3,)."),
     (lambda: made().predict(zeros(2, 3, 4)), "not (2, 3, 4)"),
     (lambda: made().predict([[1, 2, 3, 4], [1]]), "it must be an array of numbers"),
     (lambda: made().predict(np.array(["a", "b", "c", "d"])), "it must be an array of numbers"),
@@ -492,6 +492,12 @@ def test_trust_is_true_or_false_and_nothing_else(tmp_path: Path, monkeypatch: An
 def written(tmp_path: Path) -> Path:
     (tmp_path / "mine.json").write_text(json.dumps(to_plain(find("cartpole-ppo"))))
     return tmp_path / "mine.json"
+
+
+def test_a_wrong_environment_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(CairnError, match="env is None"):
+        train("cartpole-ppo", env=None)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_run_that_cannot_learn_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def train(
     if resume and folder is not None and not isinstance(recipe, Recipe):
         base = read_to_resume(folder, base, RECIPES, trust=trust)
     expert, changes = _taken_expert(changes)
-    meant, said = on_its_task(_changed(base, changes), base, changes)
+    meant, said = on_its_task(validated(_changed(base, changes)), base, changes)
     if said:
         print(f"cairn: {said}", file=sys.stderr)
     with _disk():

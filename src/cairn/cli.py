@@ -338,6 +338,10 @@ def _run_of(path: Path) -> Path | None:
     return next((folder for folder in (path, path.parent) if (folder / "metrics.csv").is_file()), None)
 
 
+def _episodes(count: int) -> str:
+    return f"{count} episode{'s' * (count != 1)}"
+
+
 def command_watch(args: list[str]) -> int:
     from cairn.report import plan, video
     from cairn.train.checkpoint import load_policy
@@ -356,7 +360,7 @@ def command_watch(args: list[str]) -> int:
     returns = ", ".join(f"{e.total:.1f}" for e in played)
     told = [e.success for e in played if e.success is not None]
     verdict = f", {sum(told)} of {len(told)} succeeded" if told else ""
-    print(f"{options.out}: {len(played)} episodes of {saved.task.id}, returns {returns}{verdict}.")
+    print(f"{options.out}: {_episodes(len(played))} of {saved.task.id}, returns {returns}{verdict}.")
     return 0
 
 
@@ -467,10 +471,8 @@ def command_demos(args: list[str]) -> int:
         envs.close()
     assert demos is not None  # nobody stops it
     write(options.out, demos, envs.spec)
-    mean = sum(demos.returns) / len(demos.returns)
-    print(
-        f"{options.out}: {options.episodes} episodes of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}."
-    )
+    mean, told = sum(demos.returns) / len(demos.returns), _episodes(options.episodes)
+    print(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.")
     return 0
 
 
@@ -686,6 +688,17 @@ def _to_start(args: list[str], *, trust: bool) -> tuple[Any, list[str]]:
     return _base_recipe(args, trust=trust)
 
 
+def _on_its_env(stored: Any, options: list[str], folder: Path) -> Any:
+    """The recipe of a run that is resumed; CairnError where the options ask for another environment."""
+    env = _take(options, "--env")[0]
+    if env not in (None, stored.env):
+        raise CairnError(
+            f"the run in {folder} is on {stored.env}, and the environment of a run cannot change; leave out --env, or"
+            " start a new run."
+        )
+    return stored
+
+
 def _to_resume(args: list[str], folder: Path | None, *, trust: bool) -> tuple[Any, list[str], Path]:
     """The recipe of the run to resume, the options that remain, and its folder.
 
@@ -699,12 +712,14 @@ def _to_resume(args: list[str], folder: Path | None, *, trust: bool) -> tuple[An
     if named and named not in RECIPES and not named.endswith(".json") and Path(named).is_dir():
         if folder is not None:
             raise CairnError(f"{named} and --out both name a run to resume; leave one out.")
-        return read_recipe(Path(named), trust=trust), args[1:], Path(named)
+        return _on_its_env(read_recipe(Path(named), trust=trust), args[1:], Path(named)), args[1:], Path(named)
     kind = any(arg.split("=")[0] == "--agent" for arg in args)
     if folder is not None and not named and not kind:
-        return read_recipe(folder, trust=trust), args, folder
+        return _on_its_env(read_recipe(folder, trust=trust), args, folder), args, folder
     if not named and not kind and not {"--help", "-h"} & set(args):
         raise CairnError("name the run to resume: `cairn train RUN --resume`, where RUN is its folder.")
+    if named and named not in RECIPES and os.path.basename(named) != named and not named.endswith(".json"):
+        raise CairnError(f"there is no run folder {named} to resume.")
     base, rest = _base_recipe(args, trust=trust)
     if folder is None:
         told, _ = _take(rest, "--seed")

@@ -237,7 +237,7 @@ def _single(flag: str, word: str, admitted: Sequence[Any]) -> Any:
     choices = [choice for kind in admitted if get_origin(kind) is Literal for choice in get_args(kind)]
     for kind in admitted:
         if kind is Schedule:
-            return parse_schedule(word)
+            return parse_schedule(word, flag)
         if get_origin(kind) is dict or kind is dict:
             return _dictionary(flag, word)
         if kind is int or kind is float:

@@ -6,6 +6,7 @@ training.safetensors  optimisers and generators         training.json  counters,
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -186,7 +187,10 @@ def find_policy(path: Path) -> Path:
             " a zip of Stable-Baselines3 goes through `cairn import` first."
         )
     if not path.exists():
-        raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry.")
+        kept = Path("zoo") / path
+        known = [kept] if kept.is_dir() else sorted(Path("runs").glob(f"{glob.escape(str(path))}-s*"))[-1:]
+        where = f" Did you mean {known[0]}?" if known and not path.is_absolute() else ""
+        raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry.{where}")
     # .best.old: a run was killed between two renames, or is just renaming; whoever holds its lock puts it right
     for folder in (path, path / "best", path / ".best.old", *reversed(checkpoints(path / "checkpoints"))):
         if (folder / "policy.json").exists():

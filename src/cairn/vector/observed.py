@@ -67,7 +67,8 @@ def _read(space: spaces.Space[Any], obs: Any, name: str) -> tuple[Any, int | Non
     array = _numbers(obs, name)
     shape = tuple(space.shape or ())
     if shape not in (array.shape, array.shape[1:]):
-        raise CairnError(f"{name} of this task has shape {shape}, or {('N', *shape)} for a batch, not {array.shape}.")
+        batch = f"(N, {', '.join(map(str, shape))})" if shape else "(N,)"
+        raise CairnError(f"{name} of this task has shape {shape}, or {batch} for a batch, not {array.shape}.")
     _check_range(space, array, name)
     whole = not isinstance(space, spaces.Box)
     array = array.astype(np.int64) if whole else array
