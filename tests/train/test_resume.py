@@ -241,7 +241,7 @@ def test_a_damaged_checkpoint_does_not_stay_the_newest(name, tmp_path, monkeypat
     assert train(plan, tmp_path, resume=True).step == 400
 
 
-def test_a_kill_between_two_renames_of_a_checkpoint_starts_nothing_over(tmp_path):
+def test_a_kill_between_two_renames_of_a_checkpoint_starts_nothing_over(tmp_path, monkeypatch):
     plan = replace(recipe("td3"), steps=300, checkpoint_every=150)
     plan = replace(plan, agent=replace(plan.agent, capacity=150))
     train(plan, tmp_path / "alone")
@@ -249,6 +249,7 @@ def test_a_kill_between_two_renames_of_a_checkpoint_starts_nothing_over(tmp_path
     root = tmp_path / "hurt" / "checkpoints"
     (root / "0000000150").rename(root / ".0000000150.old")
     (tmp_path / "hurt" / "best").rename(tmp_path / "hurt" / ".best.old")
+    monkeypatch.setattr(Run, "start", lambda run: pytest.fail("it was started over"))
     train(plan, tmp_path / "hurt", resume=True)
     assert sorted(p.name for p in root.iterdir()) == ["0000000150", "0000000300"]
     assert (tmp_path / "hurt" / "best").is_dir() and not (tmp_path / "hurt" / ".best.old").exists()
