@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -192,11 +193,13 @@ def test_an_expert_is_named_by_its_zoo_entry_or_by_the_newest_run_of_its_recipe(
 
     runs = ["weak-s0", "weak-s3-2", "weak-er-s1"]
     for age, name in enumerate(runs):
-        (home / "runs" / name).mkdir()
+        shutil.copytree(home / "zoo" / "steady" / "best", home / "runs" / name)
         os.utime(home / "runs" / name, (2e9 + age, 2e9 + age))  # each newer than those before
+    (home / "runs" / "weak-s9").mkdir()  # the newest, and no policy in it
+    os.utime(home / "runs" / "weak-s9", (3e9, 3e9))
     assert _found("weak", "learn from") == Path("runs/weak-s3-2")  # weak-er is another recipe
     assert _found("weak-er", "learn from") == Path("runs/weak-er-s1")
-    (home / "zoo" / "weak").mkdir()
+    shutil.copytree(home / "zoo" / "steady" / "best", home / "zoo" / "weak")
     assert _found("weak", "learn from") == Path("zoo/weak")  # what is kept goes before what was tried
     assert _found("runs/weak-s0", "learn from") == Path("runs/weak-s0")
 

@@ -110,7 +110,8 @@ def test_commands_that_are_shown_exist():
         for line in re.findall(r"^cairn [a-z].*$|`cairn [a-z][^`]*`", page.read_text(), re.M):
             words = line.strip("`").split()
             named = words[2] if words[1] in ("train", "sweep", "tune") and len(words) > 2 else "NAME"
-            free = named.isupper() or named.startswith(("-", "#")) or named.endswith(".json")
+            run = named.startswith("runs/") and "--resume" in words
+            free = run or named.isupper() or named.startswith(("-", "#")) or named.endswith(".json")
             entries = re.findall(r"zoo/([a-z][\w-]*)", line)
             if words[1] not in COMMANDS or not (free or named in RECIPES):
                 unknown.append(f"{page.name}: {line}")
