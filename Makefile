@@ -13,6 +13,15 @@ endif
 # The demo ends well without a film where nothing on the machine can draw one, and only there.
 NO_FILM := { ! $(BIN)/python -m cairn.envs.rendering && echo "The demo ends here, without a film."; }
 
+# pip notes the path of the checkout in the locale's encoding. As a relative path it is ASCII, and any locale can read it.
+define RELATIVE
+import os, pathlib, sysconfig
+site = pathlib.Path(sysconfig.get_path("purelib"))
+for note in site.glob("__editable__.cairn_rl-*.pth"):
+    note.write_text(os.path.relpath("src", site) + "\n", encoding="ascii")
+endef
+export RELATIVE
+
 .PHONY: demo test fmt lint type unit docs bench release clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
@@ -21,6 +30,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch setuptools
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	$(BIN)/python -c "$$RELATIVE"
 	touch $@
 
 demo: $(VENV)/.ready

@@ -278,7 +278,8 @@ def test_only_a_task_of_the_user_opens_the_folder_to_imports(monkeypatch, tmp_pa
 
 
 def cairn_command(*args, cwd):
-    path = os.pathsep.join([str(Path(cairn.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    given = os.environ.get("PYTHONPATH")  # an empty entry would be the current folder
+    path = os.pathsep.join([str(Path(cairn.__file__).parents[1]), *([given] if given else [])])
     command = [sys.executable, "-m", "cairn", *args]
     return subprocess.run(command, cwd=cwd, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": path})
 

@@ -71,3 +71,16 @@ def test_an_address_where_nothing_answers_is_told_within_seconds():
     with pytest.raises(CairnError, match=r"no Ray cluster answers at '127\.0\.0\.1:9'"):
         connect(1, "127.0.0.1:9")
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(("writable", "given"), [(False, True), (True, False)])
+def test_ray_gets_a_token_where_the_home_is_read_only(writable, given, tmp_path, monkeypatch):
+    from cairn.vector import ray as module
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "")
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.setattr(module.os, "access", lambda path, mode: writable)
+    module._token_without_home()
+    assert ("RAY_AUTH_TOKEN" in os.environ) == given

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import secrets
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cairn.core.calls import option
@@ -108,11 +110,20 @@ def connect(workers: int, address: str = "") -> Any:
                 raise CairnError(f"no Ray cluster at {address!r}: {str(error).splitlines()[0]}") from error
         else:
             cores = max(workers, os.cpu_count() or 1)
+            _token_without_home()
             ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     room = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
     if workers > room:
         raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower {option('workers')}.")
     return ray
+
+
+def _token_without_home() -> None:
+    """Ray keeps the token of a cluster of its own in the user's home. Where that is read-only, it is given one."""
+    folder = Path.home() / ".ray"
+    told = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (folder / "auth_token").exists()
+    if not told and not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _must_answer(address: str) -> None:
