@@ -149,7 +149,7 @@ def test_train_eval_watch_resume(home, capsys):
     assert "cartpole-ppo" in cairn("results", "--folder", home / "kept", capsys=capsys).out
     assert "holds no recorded result" in cairn("results", "--folder", home, code=2, capsys=capsys).err
     said = cairn("train", "--env", "CartPole-v1", "--agent", "ppo", *QUICK, *kept, code=2, capsys=capsys)
-    assert "only a policy trained by a recipe" in said.err
+    assert "only runs under a recipe's name can be recorded" in said.err
 
 
 def test_any_gymnasium_id_without_a_recipe(home, capsys):

@@ -141,7 +141,7 @@ WRONG = [
     # where to write
     ([*TRAIN, "--record", "afile"], "--record is afile, which is a file; name a folder."),
     ([*TRAIN, "--record", "afile/x"], "afile is no folder; name another place."),
-    ([*FREE, "ppo", "--record", "results"], "only a policy trained by a recipe"),
+    ([*FREE, "ppo", "--record", "results"], "only runs under a recipe's name can be recorded"),
     # eval
     (["eval", CART, "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be between 0 and"),
     (["eval", CART, "--episodes", "all"], "--episodes is all; it must be a whole number."),

@@ -130,7 +130,7 @@ def recordable(name: str, task: Task) -> Recipe:
     """The recipe of that name, or why what was trained is no result of it."""
     if name not in RECIPES:
         told = f"no recipe is called {shown(name, 60)}" if name else "this one has no name"
-        raise CairnError(f"only a run under a recipe's own name can be recorded, and {told}; leave out the name.")
+        raise CairnError(f"only runs under a recipe's name can be recorded, and {told}; train a recipe by its name.")
     if task != RECIPES[name].judged_task:
         raise CairnError(f"this policy was trained on another task than {name}'s, so it is no result of that recipe.")
     return RECIPES[name]
