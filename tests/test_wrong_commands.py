@@ -53,7 +53,7 @@ WRONG = [
     ([*FREE], "--agent needs a value."),
     (["train", "/nowhere/run", "--resume"], "there is no run folder /nowhere/run to resume."),
     ([*TRAIN, "--agent.lr", "nan"], "agent.lr is nan"),
-    ([*TRAIN, "--name", "mine", "--record", "kept"], "no recipe is called mine; leave out the name."),
+    ([*TRAIN, "--name", "mine", "--record", "kept"], "no recipe is called mine"),
     # more than a machine has
     ([*TRAIN, "--threads", "99999999999"], "threads is 99999999999; it must be at most 1024."),
     ([*TRAIN, "--workers", "99999999999"], "workers is 99999999999; it must be at most 1024."),
