@@ -20,9 +20,9 @@ import numpy as np
 from bench.study import STUDIES
 from cairn.core.types import Episode
 from cairn.envs.basicmath import By
-from cairn.envs.make import Task
-from cairn.train.checkpoint import load_policy
-from cairn.train.evaluate import Score, as_policy
+from cairn.envs.task import Task
+from cairn.runs.checkpoint import load_policy
+from cairn.runs.evaluation import Score, as_policy
 
 SEED, SUMS = 1000, 10
 FIRST, SECOND = 52, 58  # cells of the game's memory: the two numbers

@@ -76,11 +76,11 @@ def cluster(nodes: int, cores: int = NODE_CORES) -> Any:
 def speed(samplers: int, sleep: float, seconds: float, address: str) -> tuple[float, float]:
     """Steps a second that a learner receives which learns nothing, chunk after chunk, as off-policy training asks; and
     how many ms of a core it takes for one sampler's chunk: to put the weights, order, fetch and join."""
-    from cairn.agents import DQNConfig, build
-    from cairn.train.remote import Company, Order, rows_of
+    from cairn.algorithms.registry import DQNConfig, build
+    from cairn.collect.ray import Order, SamplerPool, rows_of
 
     cfg = DQNConfig(hidden=(64, 64))
-    company = Company(lambda: Sleeper(sleep), samplers, cfg, workers=samplers, seed=0, timeout=300, address=address)
+    company = SamplerPool(lambda: Sleeper(sleep), samplers, cfg, workers=samplers, seed=0, timeout=300, address=address)
     try:
         agent = build(cfg, company.spec, seed=0, device="cpu")
         rows = rows_of(samplers)
@@ -114,15 +114,15 @@ def scale(counts: Sequence[int], sleep: float, seconds: float, nodes: int) -> di
 
 def overhead(env: str, workers: int, envs: int, seconds: float, repeats: int = 3) -> dict[str, Any]:
     """The two sides take turns, and medians are compared."""
-    from cairn.agents import PPOConfig, build
-    from cairn.envs.make import Task
-    from cairn.nets.state import pack
-    from cairn.train.remote import Company, Order, Sampler
+    from cairn.algorithms.registry import PPOConfig, build
+    from cairn.collect.ray import Order, Sampler, SamplerPool
+    from cairn.core.state import pack
+    from cairn.envs.task import Task
 
     cfg, task, rows = PPOConfig(hidden=(256, 256), normalise_obs=True), Task(env), 256
     alone: list[float] = []
     shared: list[float] = []
-    company = Company(task, envs, cfg, workers=workers, seed=0, timeout=300)
+    company = SamplerPool(task, envs, cfg, workers=workers, seed=0, timeout=300)
     try:
         agent = build(cfg, company.spec, seed=0, device="cpu")
         weights = {name: value.numpy() for name, value in pack(agent.policy_parts).items()}
@@ -187,11 +187,11 @@ def samplers_running() -> list[int]:
 
 
 def chaos(args: Sequence[str], kills: int, every: float, nodes: int, out: Path) -> dict[str, Any]:
-    from cairn.cli import parse
+    from cairn.cli.main import parse
     from cairn.recipes import find
-    from cairn.train.curves import read_curves
-    from cairn.train.recipe import Recipe
-    from cairn.train.trainer import train
+    from cairn.recipes.recipe import Recipe
+    from cairn.runs.curves import read_curves
+    from cairn.runs.train import train
 
     recipe = parse(Recipe, list(args[1:]), default=find(args[0]), prog="bench.cluster chaos")
     with cluster(nodes, max(recipe.workers, 2)) as made:

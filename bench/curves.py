@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.draw import panels
 from bench.study import ROOT, STUDIES
+from cairn.core.serialise import to_json
 from cairn.recipes import RECIPES
-from cairn.train.curves import evaluations
-from cairn.train.plain import to_plain
+from cairn.runs.curves import evaluations
 
 NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "name", "about")  # no part of what is learned
 
@@ -38,7 +38,7 @@ def changed(config: dict[str, Any], recipe: dict[str, Any], at: str = "") -> dic
 def read(label: str, folder: Path) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text())
     group, _, name = label.rpartition("/")
-    plain = to_plain(RECIPES[config["name"]]) if config["name"] in RECIPES else {}
+    plain = to_json(RECIPES[config["name"]]) if config["name"] in RECIPES else {}
     return {
         "name": name,
         "group": group,

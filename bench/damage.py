@@ -29,8 +29,8 @@ import torch
 from bench.child import ROOT
 from bench.kill import state
 from bench.store import save
-from cairn.cli import main as cairn
-from cairn.train.run import Run
+from cairn.cli.main import main as cairn
+from cairn.runs.run import Run
 
 RECORD = ROOT / "results" / "studies" / "damage.json"
 SMALL = "--agent.hidden 16 16"

@@ -23,7 +23,7 @@ import gymnasium as gym
 import numpy as np
 
 from bench.study import STUDIES
-from cairn.agents import DQNConfig, PPOConfig
+from cairn.algorithms.registry import DQNConfig, PPOConfig
 from cairn.core.schedules import constant, linear
 
 PLACES, BALLS = 10, 8  # places a ball may fall on; balls an episode
@@ -91,8 +91,8 @@ def frames_needed(agent: str, delay: int, skip: int, shown: bool, seed: int) -> 
     """Frames until 95 % of the balls of an evaluation are caught; None where MOST did not do."""
     import torch
 
-    from cairn.train.recipe import Recipe
-    from cairn.train.trainer import train
+    from cairn.recipes.recipe import Recipe
+    from cairn.runs.train import train
 
     if "bench/Flight-v0" not in gym.registry:
         gym.register("bench/Flight-v0", Flight)

@@ -52,8 +52,8 @@ def films(transitions: int) -> Iterator[list[tuple[np.ndarray, np.ndarray, bool]
 
 def played(game: str, transitions: int) -> Iterator[list[tuple[np.ndarray, np.ndarray, bool]]]:
     """The same rows of a game; episodes are cut where the noise's are."""
-    from cairn.envs.make import Task
-    from cairn.vector.make import make_vector
+    from cairn.envs.task import Task
+    from cairn.vector.choose import make_vector
 
     envs = make_vector(Task(game, args={"life_loss": False}), ENVS, backend="atari")
     rng = np.random.default_rng(0)
@@ -78,10 +78,10 @@ def played(game: str, transitions: int) -> Iterator[list[tuple[np.ndarray, np.nd
 def ours(transitions: int, seconds: float, game: str, kind: str) -> Measured:
     import torch
 
+    from cairn.core.memory import keep_freed_memory
     from cairn.core.types import Discrete, Spec, Step
     from cairn.replay.frames import Frames
     from cairn.replay.ring import Ring
-    from cairn.train.memory import keep_freed_memory
 
     film = played(game, transitions) if game else films(transitions)
     empty_mb, _ = resident_mb()

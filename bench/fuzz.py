@@ -48,19 +48,20 @@ Sample = tuple[str, Path, Callable[[Path], Any]]  # a name, a folder or a file t
 
 def samples(root: Path) -> list[Sample]:
     """A valid sample of each kind of file, and who reads it."""
-    from tests.experts.zips import actor_critic, choice, seen, statistics, write
+    from tests.interop.zips import actor_critic, choice, seen, statistics, write
 
-    from cairn.agents import DQNConfig, SACConfig, build
+    from cairn.algorithms.imitation import demos
+    from cairn.algorithms.registry import DQNConfig, SACConfig, build
+    from cairn.core.serialise import to_json
     from cairn.core.types import Box, Discrete, Spec
-    from cairn.envs.make import Task
-    from cairn.experts import demos, sb3
+    from cairn.envs.task import Task
+    from cairn.evidence.table import read_results, result_rows, stamped, text_table
+    from cairn.interop.sb3 import importer as sb3
     from cairn.recipes import RECIPES
     from cairn.report.gather import gather
     from cairn.report.page import page
-    from cairn.report.table import read_results, result_rows, stamped, text_table
-    from cairn.train.checkpoint import load_checkpoint, load_policy, save_checkpoint, save_policy
-    from cairn.train.config import read_recipe
-    from cairn.train.plain import to_plain
+    from cairn.runs.checkpoint import load_checkpoint, load_policy, save_checkpoint, save_policy
+    from cairn.runs.config import read_recipe
 
     spec = Spec((4,), "float32", Discrete(2))
     dqn = build(DQNConfig(hidden=(8,)), spec)
@@ -69,7 +70,7 @@ def samples(root: Path) -> list[Sample]:
     save_policy(root / "dqn", dqn, Task("CartPole-v1"), {"seed": 0})
     save_policy(root / "sac", sac, Task("Pendulum-v1"), {"seed": 0})
     checkpoint = save_checkpoint(root / "c", dqn, Task("CartPole-v1"), {"seed": 0}, {"step": 5})
-    (root / "recipe.json").write_text(json.dumps(to_plain(RECIPES["cartpole-dqn"])))
+    (root / "recipe.json").write_text(json.dumps(to_json(RECIPES["cartpole-dqn"])))
     results = root / "results"
     results.mkdir()
     figures = {"figure": 1.0, "seed": 1, "episodes": 100, "train_steps": 1000, "config": "a"}
@@ -81,7 +82,7 @@ def samples(root: Path) -> list[Sample]:
     np.savez_compressed(root / "demos.npz", **fields, **lengths)  # type: ignore[arg-type]
     run = root / "run"
     run.mkdir()
-    (run / "config.json").write_text(json.dumps(to_plain(RECIPES["cartpole-dqn"])))
+    (run / "config.json").write_text(json.dumps(to_json(RECIPES["cartpole-dqn"])))
     rows = "".join(f"{k},{k}.5,eval/mean_reward,{k * 10}\n" for k in range(1, 9))
     (run / "metrics.csv").write_text("step,seconds,name,value\n" + rows)
     remark = {"step": 5, "code": "a", "severity": "warning", "what": "b", "evidence": "c", "remedy": "d"}
@@ -163,7 +164,7 @@ def mutated_json(value: Any, rng: random.Random) -> Any:
 
 def mend(folder: Path, path: Path, body: Any) -> None:
     """Write a changed JSON with its digest and its tensors' checksum made right, as an author of such a file would."""
-    from cairn.train.checkpoint import digest
+    from cairn.runs.checkpoint import digest
 
     if isinstance(body, dict) and "digest" in body:
         tensors = path.with_suffix(".safetensors")

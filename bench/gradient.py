@@ -18,12 +18,12 @@ from torch import Tensor
 
 from bench.child import ROOT
 from bench.store import save
+from cairn.algorithms.loops import collect
 from cairn.core.losses import policy_gradient
 from cairn.core.returns import gae
 from cairn.core.types import Rollout
-from cairn.train.checkpoint import load_policy
-from cairn.train.loops import collect
-from cairn.vector.make import make_vector
+from cairn.runs.checkpoint import load_policy
+from cairn.vector.choose import make_vector
 
 GRADIENT = ROOT / "results" / "studies" / "gradient.json"
 LAMBDAS = (1.0, 0.95)

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 from bench.child import ROOT
-from cairn.train.checkpoint import load_policy
-from cairn.train.evaluate import Score, as_policy, evaluate
-from cairn.vector.make import make_vector
+from cairn.runs.checkpoint import load_policy
+from cairn.runs.evaluation import Score, as_policy, evaluate
+from cairn.vector.choose import make_vector
 
 ZOO = ("bipedal-sac", "fetch-push-her", "cartpole-ppo", "sac-pendulum", "pixel-cartpole", "reach-far-hiro")
 EPISODES, SEED = 40, 5000

@@ -108,10 +108,10 @@ def ours(transitions: int, seconds: float, dtype: str) -> Measured:
     import torch
 
     from cairn.core.goals import Within
+    from cairn.core.memory import keep_freed_memory
     from cairn.core.types import Box, GoalSpec, Spec, Step
     from cairn.replay.hindsight import Hindsight
     from cairn.replay.ring import Ring
-    from cairn.train.memory import keep_freed_memory
 
     empty_mb, _ = resident_mb()
     torch.set_num_threads(1)

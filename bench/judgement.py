@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cairn.agents import AggreVaTeD, AggreVaTeDConfig
+from cairn.algorithms.imitation.demos import record
+from cairn.algorithms.imitation.expert import Expert
+from cairn.algorithms.imitation.values import Critics
+from cairn.algorithms.registry import AggreVaTeD, AggreVaTeDConfig
 from cairn.core.schedules import constant
-from cairn.experts.demos import record
-from cairn.experts.expert import Expert
-from cairn.experts.values import Critics
 from cairn.recipes import find
 from cairn.report.video import prepare_headless
-from cairn.train.checkpoint import load_policy
-from cairn.train.evaluate import as_policy, evaluate
-from cairn.vector.make import make_vector
+from cairn.runs.checkpoint import load_policy
+from cairn.runs.evaluation import as_policy, evaluate
+from cairn.vector.choose import make_vector
 
 
 def main() -> None:

@@ -10,16 +10,16 @@ import torch
 from bench.cases import Case, DQNCase, PPOCase, SACCase
 from bench.memory import peak_memory_mb
 from bench.timing import Timing
-from cairn.agents import AgentConfig, DQNConfig, PPOConfig, SACConfig, build
+from cairn.algorithms.loops import off_policy, on_policy
+from cairn.algorithms.registry import AgentConfig, DQNConfig, PPOConfig, SACConfig, build
+from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Spec
+from cairn.recipes.recipe import Recipe
 from cairn.replay.frames import Frames
 from cairn.replay.ring import Ring
-from cairn.train.loops import off_policy, on_policy
-from cairn.train.memory import keep_freed_memory
-from cairn.train.recipe import Recipe
-from cairn.train.run import Run
-from cairn.vector.make import make_vector
+from cairn.runs.run import Run
+from cairn.vector.choose import make_vector
 
 
 class TimedRun(Run):
@@ -43,7 +43,7 @@ class TimedRun(Run):
 
 
 def measure(case: Case, steps: int, threads: int) -> Timing:
-    """Time `steps` steps of a case after its warm-up, put together as `cairn.train.trainer` does."""
+    """Time `steps` steps of a case after its warm-up, put together as `cairn.runs.train` does."""
     recipe = recipe_of(case, case.warm + steps)
     keep_freed_memory()  # as train() does
     torch.set_num_threads(threads)

@@ -51,12 +51,12 @@ PEERS: dict[str, dict[str, Any]] = {
 
 def ours(seed: int, limit: float, threads: int) -> Attempt:
     """The recipe as it ships, but for `hold` and the seeds of its evaluations: the trainer's Run is told to race."""
-    from cairn.agents.base import Agent
+    from cairn.core.agent import Agent
     from cairn.recipes import find
-    from cairn.train import trainer
-    from cairn.train.evaluate import Score
-    from cairn.train.recipe import Recipe
-    from cairn.train.run import Run
+    from cairn.recipes.recipe import Recipe
+    from cairn.runs import train as trainer
+    from cairn.runs.evaluation import Score
+    from cairn.runs.run import Run
 
     import_robotics()
     recipe = replace(

@@ -19,16 +19,16 @@ from typing import Any
 import torch
 
 from bench.ours import TimedRun
-from cairn.agents import build
-from cairn.cli import parse
-from cairn.core.device import usable
+from cairn.algorithms.loops import off_policy, on_policy
+from cairn.algorithms.registry import build
+from cairn.cli.main import parse
+from cairn.core.device import resolve_device
+from cairn.core.memory import keep_freed_memory
 from cairn.recipes import find
+from cairn.recipes.recipe import Recipe
 from cairn.replay.frames import Frames
 from cairn.replay.ring import Ring
-from cairn.train.loops import off_policy, on_policy
-from cairn.train.memory import keep_freed_memory
-from cairn.train.recipe import Recipe
-from cairn.vector.make import make_vector
+from cairn.vector.choose import make_vector
 
 PARTS = {"environments": ("send", "recv"), "acting": ("act",), "sampling": ("sample", "add"), "learning": ("update",)}
 
@@ -85,7 +85,7 @@ def main() -> None:
         sys.exit(__doc__)
     base = replace(find(sys.argv[1]), steps=50_000)
     recipe = parse(Recipe, sys.argv[2:], default=base, prog=f"bench.shares {base.name}")
-    recipe = replace(recipe, device=usable(recipe.device), eval_every=10**12, checkpoint_every=10**12)
+    recipe = replace(recipe, device=resolve_device(recipe.device), eval_every=10**12, checkpoint_every=10**12)
     if hasattr(recipe.agent, "learning_starts"):
         starts: Any = {"learning_starts": min(recipe.agent.learning_starts, recipe.steps // 20)}
         recipe = replace(recipe, agent=replace(recipe.agent, **starts))

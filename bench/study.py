@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.draw import panels
+from cairn.core.serialise import from_json, to_json
 from cairn.recipes import RECIPES, find
-from cairn.train.curves import evaluations
-from cairn.train.plain import from_plain, to_plain
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
+from cairn.runs.curves import evaluations
 
 ROOT = Path(__file__).parent.parent
 STUDIES = ROOT / "results" / "studies"
@@ -140,7 +140,7 @@ SOLVED = {"aggrevated": 300.0, "pixels": 475.0}  # the return that counts, where
 def _same(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a run was made of this; a field that recipes did not have then stands at its default."""
     if isinstance(stored["recipe"], dict):
-        stored = {**stored, "recipe": to_plain(from_plain(Recipe, stored["recipe"]))}
+        stored = {**stored, "recipe": to_json(from_json(Recipe, stored["recipe"]))}
     return stored == wanted
 
 
@@ -152,7 +152,7 @@ def run(study: str, variant: Variant, seed: int) -> dict[str, Any]:
     cairn = [sys.executable, "-m", "cairn"]
     train = [*cairn, "train", *variant.recipe.split()]
     done, made_of = folder / "score.json", folder / "variant.json"
-    recipe = variant.recipe if variant.recipe.startswith("-") else to_plain(find(variant.recipe))
+    recipe = variant.recipe if variant.recipe.startswith("-") else to_json(find(variant.recipe))
     wanted = {"options": list(variant.options), "episodes": variant.episodes, "recipe": recipe}
     if folder.exists() and (not made_of.exists() or not _same(json.loads(made_of.read_text()), wanted)):
         sys.exit(f"{folder} is of other options, or of the recipe as it was; move it away first.")

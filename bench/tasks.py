@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 
 TASKS: dict[str, Task] = {
     "cairn/BitFlip-v0, 50 bits": Task("cairn/BitFlip-v0", args={"n": 50}),

@@ -98,14 +98,14 @@ def ours(target: Target, seed: int, limit: float, threads: int) -> Attempt:
     """Cairn's recipe as it ships, but for when it is evaluated; nothing is written to disk."""
     import torch
 
-    from cairn.agents import build
-    from cairn.agents.base import Agent
+    from cairn.algorithms.loops import on_policy
+    from cairn.algorithms.registry import build
+    from cairn.core.agent import Agent
     from cairn.core.seeding import derive
     from cairn.recipes import find
-    from cairn.train.evaluate import as_policy, evaluate
-    from cairn.train.loops import on_policy
-    from cairn.train.run import Run
-    from cairn.vector.make import make_vector
+    from cairn.runs.evaluation import as_policy, evaluate
+    from cairn.runs.run import Run
+    from cairn.vector.choose import make_vector
 
     recipe = replace(find(target.recipe), seed=seed, eval_every=target.every)
     torch.set_num_threads(threads)

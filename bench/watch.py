@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cairn.doctor.watch import Watch
+from cairn.doctor.watchers import Watch
 from cairn.recipes import find
-from cairn.train.run import Run
-from cairn.train.trainer import train
+from cairn.runs.run import Run
+from cairn.runs.train import train
 
 RUNS = {"cartpole-ppo": 40_000, "cartpole-a2c": 40_000, "cartpole-dqn": 10_000, "sac-pendulum": 5_000}
 

@@ -15,9 +15,9 @@ import torch
 
 from bench.child import ROOT
 from bench.store import save
-from cairn.train.checkpoint import load_policy
-from cairn.train.evaluate import as_policy, evaluate
-from cairn.vector.make import make_vector
+from cairn.runs.checkpoint import load_policy
+from cairn.runs.evaluation import as_policy, evaluate
+from cairn.vector.choose import make_vector
 
 WORN = ROOT / "results" / "studies" / "worn.json"
 ENVS, ROUNDS, FALL = 50, 4, 250.0  # whoever falls ends below it

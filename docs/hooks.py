@@ -126,7 +126,7 @@ def code(name: str) -> str:
 @functools.cache
 def _results() -> dict[str, list[dict[str, Any]]]:
     from cairn.recipes import RECIPES
-    from cairn.report.table import read_results
+    from cairn.evidence.table import read_results
 
     return {name: read_results(ROOT / "results", name) for name in RECIPES}
 
@@ -157,7 +157,7 @@ def recipe(name: str, locale: str, up: str) -> str:
 def figures(name: str, locale: str) -> str:
     """The target, whether it is met, the reason where it is not, and a row for each training seed."""
     from cairn.recipes import RECIPES
-    from cairn.report.stats import interquartile_mean
+    from cairn.evidence.statistics import interquartile_mean
 
     plan, records, say = RECIPES[name], _results()[name], WORDS[locale]
     lines = []
@@ -184,7 +184,7 @@ def curve(name: str, locale: str) -> str:
     from cairn.recipes import RECIPES
     from cairn.report.runs import band
     from cairn.report.svg import Series, chart
-    from cairn.train.curves import Point, held
+    from cairn.runs.curves import Point, held
 
     kept = _stored("curves.json").get(name, {})
     lines = [kept[seed] for seed in sorted(kept, key=int)]  # where the second was not kept, it is null
@@ -203,7 +203,7 @@ def curve(name: str, locale: str) -> str:
 
 def book(locale: str) -> str:
     """Every recipe with its figures, linked to where the book tells of it."""
-    from cairn.agents import agent_name
+    from cairn.algorithms.registry import agent_name
     from cairn.recipes import RECIPES
 
     where = {}

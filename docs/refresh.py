@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cairn.report.table import anchors, last_scores, notes, read_results, recipe_rows, result_rows
+from cairn.evidence.table import anchors, last_scores, notes, read_results, recipe_rows, result_rows
 
 ROOT = Path(__file__).parent.parent
 HEADS = {
@@ -123,10 +123,10 @@ def picture(run: Path, out: Path) -> None:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from cairn.envs.make import Task
-    from cairn.train.checkpoint import load_policy
-    from cairn.train.curves import evaluations
-    from cairn.train.evaluate import as_policy
+    from cairn.envs.task import Task
+    from cairn.runs.checkpoint import load_policy
+    from cairn.runs.curves import evaluations
+    from cairn.runs.evaluation import as_policy
 
     saved = load_policy(run)
     policy, env = as_policy(saved.agent), Task(saved.task.id, render_mode="rgb_array")()
@@ -160,7 +160,7 @@ def refresh_curves(runs: Path) -> None:
 
     A run is that of a result if its best policy is of the same recipe, seed, step and second. Others found before stay.
     """
-    from cairn.train.curves import evaluations, finite
+    from cairn.runs.curves import evaluations, finite
 
     path = ROOT / "results" / "curves.json"
     curves = json.loads(path.read_text()) if path.exists() else {}
@@ -189,8 +189,8 @@ def frames(names: list[str]) -> None:
     from PIL import Image
 
     from cairn.report.play import play
-    from cairn.train.checkpoint import load_policy
-    from cairn.train.evaluate import as_policy
+    from cairn.runs.checkpoint import load_policy
+    from cairn.runs.evaluation import as_policy
 
     folder = ROOT / "docs" / "img" / "frames"
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cairn.cli import main
-from cairn.train.trainer import _found
+from cairn.cli.main import main
+from cairn.runs.train import _found
 
 HIRO = ["train", "--env", "Pendulum-v1", "--agent", "hiro"]
 ZOO = Path(__file__).parents[1] / "zoo"

@@ -20,7 +20,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from cairn.agents import (
+from cairn.algorithms.registry import (
     A2CConfig,
     AggreVaTeConfig,
     AggreVaTeDConfig,
@@ -35,9 +35,9 @@ from cairn.agents import (
 )
 from cairn.core.schedules import constant
 from cairn.recipes import find
-from cairn.train.checkpoint import checkpoints
-from cairn.train.recipe import Recipe
-from cairn.train.trainer import train
+from cairn.recipes.recipe import Recipe
+from cairn.runs.checkpoint import checkpoints
+from cairn.runs.train import train
 
 RECORD = Path(__file__).with_name("digests.json")
 EXPERT = str(Path(__file__).parent.parent / "zoo" / "cartpole-ppo")

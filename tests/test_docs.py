@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.cli import COMMANDS
+from cairn.cli.main import COMMANDS
 from cairn.recipes import RECIPES
 
 ROOT = Path(__file__).parent.parent

@@ -79,8 +79,8 @@ def test_every_room_is_listed():
         ("core", "import gymnasium"),
         ("nets", "from cairn import agents"),
         ("vector", "import cairn.replay.ring"),
-        ("agents", "from cairn.agents.sac import SAC"),
-        ("agents", "from cairn.train.run import Run"),
+        ("agents", "from cairn.algorithms.sac import SAC"),
+        ("agents", "from cairn.runs.run import Run"),
         ("train", "from cairn.recipes import find"),
     ],
 )
@@ -99,10 +99,10 @@ def test_agents_see_no_environment_logger_path_or_command_line():
 def test_ppo_reads_in_under_600_lines():
     """From environment to gradient: the lane, the loop, the agent, its network, its loss, its returns."""
     path = [
-        "vector/lane.py",
-        "vector/sync.py",
-        "train/loops.py",
-        "agents/ppo.py",
+        "vector/env_batch.py",
+        "vector/in_process.py",
+        "algorithms/loops.py",
+        "algorithms/ppo.py",
         "nets/actor_critic.py",
         "core/returns.py",
     ]
@@ -114,5 +114,5 @@ def test_workers_do_not_pay_for_torch():
     import subprocess
     import sys
 
-    code = "import sys, cairn.vector.workers; sys.exit('torch' in sys.modules)"
+    code = "import sys, cairn.vector.processes; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

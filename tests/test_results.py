@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from cairn import CairnError
-from cairn.agents import build
+from cairn.algorithms.registry import build
+from cairn.evidence.statistics import interquartile_mean
+from cairn.evidence.table import anchors, read_results, result_rows, stamped
 from cairn.recipes import RECIPES
-from cairn.report.stats import interquartile_mean
-from cairn.report.table import anchors, read_results, result_rows, stamped
-from cairn.train.checkpoint import load_start
-from cairn.vector.make import make_vector
+from cairn.runs.checkpoint import load_start
+from cairn.vector.choose import make_vector
 
 ROOT = Path(__file__).parent.parent
 MISSES = json.loads((ROOT / "results" / "misses.json").read_text())
@@ -128,7 +128,7 @@ def test_fewer_than_five_seeds_have_a_range_and_no_interval(tmp_path):
 
 
 def test_the_last_score_and_all_steps_are_recorded_beside_the_kept_ones(tmp_path):
-    from cairn.report.table import last_evaluation, last_scores
+    from cairn.evidence.table import last_evaluation, last_scores
 
     (tmp_path / "metrics.csv").write_text(
         "step,seconds,name,value\n500,1,eval/mean_reward,480\n1000,2,eval/mean_reward,300\n1200,3,train/loss,1\n"
@@ -141,7 +141,7 @@ def test_the_last_score_and_all_steps_are_recorded_beside_the_kept_ones(tmp_path
 
 
 def test_notes_are_of_recipes_and_in_both_languages():
-    from cairn.report.table import notes
+    from cairn.evidence.table import notes
 
     found = notes(ROOT / "results")
     assert set(found) <= set(RECIPES) and all(set(one) == {"en", "zh"} for one in found.values())

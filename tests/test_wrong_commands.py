@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cairn.cli import main
-from cairn.train.run import Run
+from cairn.cli.main import main
+from cairn.runs.run import Run
 
 ROOT = Path(__file__).parents[1]
 CART = str(ROOT / "zoo" / "cartpole-ppo")
@@ -332,7 +332,7 @@ def test_a_terminal_without_unicode_gets_ascii(home):
     ],
 )
 def test_numbers_are_taken_as_they_are_written(word, steps):
-    from cairn.options import parse
+    from cairn.cli.options import parse
     from cairn.recipes import find
 
     base = find("cartpole-ppo")
@@ -341,7 +341,7 @@ def test_numbers_are_taken_as_they_are_written(word, steps):
 
 
 def test_the_other_kinds_of_values_are_read():
-    from cairn.options import parse
+    from cairn.cli.options import parse
     from cairn.recipes import find
 
     base = find("cartpole-ppo")
@@ -398,7 +398,7 @@ def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
 
     import cairn
     from cairn.recipes import find
-    from cairn.train.recipe import on_its_task
+    from cairn.recipes.recipe import on_its_task
 
     base = find("cartpole-ppo")
     moved, said = on_its_task(replace(base, env="Acrobot-v1"), base, ["env"])
@@ -406,7 +406,7 @@ def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
     assert on_its_task(replace(base, env="Acrobot-v1", target=-80.0), base, ["env", "target"])[0].target == -80.0
     assert on_its_task(base, base, ["seed"]) == (base, "")
     seen = []
-    monkeypatch.setattr("cairn.train.trainer.train", lambda recipe, *rest, **more: seen.append(recipe) or 1 / 0)
+    monkeypatch.setattr("cairn.runs.train.train", lambda recipe, *rest, **more: seen.append(recipe) or 1 / 0)
     monkeypatch.setattr("cairn.api.run_recipe", lambda recipe, *rest, **more: seen.append(recipe))
     with pytest.raises(ZeroDivisionError):
         main([*TRAIN, "--env", "Acrobot-v1"])

@@ -18,20 +18,20 @@ from gymnasium import spaces
 
 import cairn
 from cairn import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, CairnError, DAgger, diagnose, sample, train
-from cairn.agents import AGENTS, DQNConfig, PPOConfig, SACConfig, build
+from cairn.algorithms.imitation.demos import read as read_demos
+from cairn.algorithms.imitation.expert import Expert
+from cairn.algorithms.registry import AGENTS, DQNConfig, PPOConfig, SACConfig, build
 from cairn.api import Model
-from cairn.core.device import usable
+from cairn.core.device import resolve_device
 from cairn.core.schedules import exponential, linear, parse
+from cairn.core.serialise import to_json
 from cairn.core.types import Box, Spec
-from cairn.envs.make import Task
-from cairn.experts.demos import read as read_demos
-from cairn.experts.expert import Expert
+from cairn.envs.task import Task
 from cairn.recipes import find
-from cairn.train.checkpoint import load_policy, save_policy
-from cairn.train.config import read_recipe
-from cairn.train.plain import to_plain
-from cairn.train.recipe import Recipe
-from cairn.vector.make import make_vector
+from cairn.recipes.recipe import Recipe
+from cairn.runs.checkpoint import load_policy, save_policy
+from cairn.runs.config import read_recipe
+from cairn.vector.choose import make_vector
 
 
 class Shown(gym.Env):
@@ -292,7 +292,7 @@ FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: train("cartpole-ppo", agent="sac"), "agent is 'sac'"),
     (lambda: train("cartpole-ppo", agent=SACConfig), "it must be a config"),
     (lambda: train("cartpole-ppo", total_timesteps=9), "Did you mean steps?"),
-    (lambda: train("cartpole-ppo", lr=1e-3), "agent=cairn.agents.PPOConfig(lr=...)"),
+    (lambda: train("cartpole-ppo", lr=1e-3), "agent=cairn.PPOConfig(lr=...)"),
     (lambda: train("cartpole-ppo", steps=None), "steps is None"),
     (lambda: train("cartpole-ppo", env=3), "env is 3"),
     (lambda: train("cartpole-ppo", env_args=[1]), "env_args is [1]"),
@@ -345,13 +345,13 @@ FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Recipe(CART, PPOConfig()), "missing a required argument: 'steps'"),
     (lambda: Recipe(CART, PPOConfig(), 10, timesteps=3), "Did you mean steps?"),
     (lambda: PPOConfig(learning_rate=1e-3), "PPOConfig has no argument 'learning_rate'. Did you mean lr?"),
-    (lambda: make_vector(CART, 2, backend="sync"), "a vector is made of a cairn.envs.make.Task"),
+    (lambda: make_vector(CART, 2, backend="sync"), "a vector is made of a cairn.envs.task.Task"),
     (lambda: make_vector(Task(CART), 0, backend="sync"), "envs is 0"),
     (lambda: make_vector(Task(CART), 2, backend="subproc"), "vector is 'subproc'"),
     (lambda: make_vector(Task(CART), 2, backend="sync", workers=-1), "workers is -1"),
     (lambda: make_vector(Task(CART), 2, backend="atari"), 'use vector="sync" or async'),
     (lambda: Task(CART, time_limit=0, time_feature=True)(), "set time_limit"),
-    (lambda: usable("cuda:99"), "is not available here"),
+    (lambda: resolve_device("cuda:99"), "is not available here"),
     (lambda: parse("linear(1)"), "is not a schedule"),
     (lambda: linear(1.0, 0.0, 0.0), "greater than 0 and at most 1"),
     (lambda: exponential(1.0, 0.0), "two numbers above zero"),
@@ -428,7 +428,7 @@ def test_numbers_of_numpy_devices_and_paths(tmp_path: Path) -> None:
     model = PPO(CART, seed=np.int64(3), envs=2.0, device=torch.device("cpu"), hidden=[np.int64(8)], lr=np.float32(1e-3))
     assert (model.seed, model.envs, model.device, model.config.hidden) == (3, 2, "cpu", (8,))
     assert model.evaluate(np.int64(1)).episodes == 1
-    (tmp_path / "mine.json").write_text(json.dumps(to_plain(find("cartpole-ppo"))))
+    (tmp_path / "mine.json").write_text(json.dumps(to_json(find("cartpole-ppo"))))
     with pytest.raises(CairnError, match="steps is 0"):
         train(tmp_path / "mine.json", steps=0)  # the file was read
     assert next(iter(sample(CART, model, envs=2, vector="sync"))).action.shape == (2,)
@@ -490,7 +490,7 @@ def test_trust_is_true_or_false_and_nothing_else(tmp_path: Path, monkeypatch: An
 
 
 def written(tmp_path: Path) -> Path:
-    (tmp_path / "mine.json").write_text(json.dumps(to_plain(find("cartpole-ppo"))))
+    (tmp_path / "mine.json").write_text(json.dumps(to_json(find("cartpole-ppo"))))
     return tmp_path / "mine.json"
 
 
@@ -530,14 +530,14 @@ def test_a_success_that_nobody_tells_is_named(capsys: pytest.CaptureFixture[str]
 
 
 def test_messages_name_options_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    from cairn.cli import main
+    from cairn.cli.main import main
 
     with pytest.raises(SystemExit):
         main(["train", "--env", CART, "--agent", "ppo", "--device", "gpu"])
     assert "use --device cpu, or auto" in capsys.readouterr().err
     assert "CAIRN_FRONT" not in os.environ
     with pytest.raises(CairnError, match='use device="cpu"'):
-        usable("gpu")
+        resolve_device("gpu")
 
 
 def test_old_atari_names_do_not_depend_on_what_was_imported() -> None:

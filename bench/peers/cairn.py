@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 from bench.peers.tasks import Judge, Task, asked
-from cairn.agents import AgentConfig, DQNConfig, PPOConfig, build
-from cairn.agents.base import Agent
+from cairn.algorithms.loops import off_policy, on_policy
+from cairn.algorithms.registry import AgentConfig, DQNConfig, PPOConfig, build
+from cairn.core.agent import Agent
+from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Box
+from cairn.recipes.recipe import Recipe
 from cairn.replay.ring import Ring
-from cairn.train.evaluate import as_policy
-from cairn.train.loops import off_policy, on_policy
-from cairn.train.memory import keep_freed_memory
-from cairn.train.recipe import Recipe
-from cairn.train.run import Run
-from cairn.vector.make import make_vector
+from cairn.runs.evaluation import as_policy
+from cairn.runs.run import Run
+from cairn.vector.choose import make_vector
 
 
 def config(task: Task) -> AgentConfig:

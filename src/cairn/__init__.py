@@ -7,46 +7,50 @@ action, _ = model.predict(obs, deterministic=True)
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = [
-    "A2C",
-    "BC",
-    "DQN",
-    "HIRO",
-    "PPO",
-    "SAC",
-    "TD3",
-    "AggreVaTe",
-    "AggreVaTeD",
-    "CairnError",
-    "DAgger",
-    "Finding",
-    "Reinforce",
-    "diagnose",
-    "sample",
-    "train",
-]
+# Where each public name is defined. It is loaded when first asked for (PEP 562): the command line and environment
+# workers import this package and must not pay for torch.
+_MODULES = {
+    "cairn.api": ["A2C", "BC", "DQN", "HIRO", "PPO", "SAC", "TD3", "AggreVaTe", "AggreVaTeD", "DAgger", "Reinforce"],
+    "cairn.core.errors": ["CairnError"],
+    "cairn.doctor": ["Finding", "diagnose"],
+    "cairn.envs.task": ["Task"],
+    "cairn.recipes.recipe": ["Recipe"],
+}
+_MODULES["cairn.api"] += ["sample", "train"]
+_MODULES["cairn.algorithms.registry"] = [f"{name}Config" for name in _MODULES["cairn.api"] if name[0].isupper()]
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = [*_HOME]
 
 if TYPE_CHECKING:
+    from cairn.algorithms.registry import (
+        A2CConfig,
+        AggreVaTeConfig,
+        AggreVaTeDConfig,
+        BCConfig,
+        DAggerConfig,
+        DQNConfig,
+        HIROConfig,
+        PPOConfig,
+        ReinforceConfig,
+        SACConfig,
+        TD3Config,
+    )
     from cairn.api import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, AggreVaTeD, DAgger, Reinforce, sample, train
     from cairn.core.errors import CairnError
     from cairn.doctor import Finding, diagnose
+    from cairn.envs.task import Task
+    from cairn.recipes.recipe import Recipe
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when first asked for: environment workers import this package and must not pay for torch."""
-    if name == "CairnError":
-        from cairn.core.errors import CairnError
+    if name not in _HOME:
+        raise AttributeError(f"module 'cairn' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
 
-        return CairnError
-    if name in ("Finding", "diagnose"):
-        from cairn import doctor
 
-        return getattr(doctor, name)
-    if name in __all__:
-        from cairn import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'cairn' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

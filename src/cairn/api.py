@@ -11,31 +11,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cairn.agents import agent_name, config_type
-from cairn.agents.base import Agent, Remembering
+from cairn.algorithms.registry import agent_name, config_type
+from cairn.core.agent import Agent, Remembering
 from cairn.core.calls import called, must_take_one
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
-from cairn.core.device import usable
+from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError
 from cairn.core.sb3_names import WITHOUT, hint
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import ActionSpec, Array, Box, Step
-from cairn.doctor.watch import watching
-from cairn.envs.make import Task, as_task
+from cairn.doctor.watchers import watching
+from cairn.envs.task import Task, as_task
 from cairn.recipes import RECIPES, find
-from cairn.train.card import build_fitting, check_task
-from cairn.train.checkpoint import load_agent, load_policy, save_policy
-from cairn.train.config import CONFIG, read_recipe, read_to_resume, stored
-from cairn.train.evaluate import Score, as_policy, evaluate
-from cairn.train.folder import run_path
-from cairn.train.owned import check_output
-from cairn.train.recipe import Recipe, on_its_task
-from cairn.train.trainer import Outcome
-from cairn.train.trainer import train as run_recipe
-from cairn.vector.base import Vector, spec_of_env
-from cairn.vector.checked import shut
-from cairn.vector.make import Backend, judging, make_vector
-from cairn.vector.observed import rows_of
+from cairn.recipes.recipe import Recipe, on_its_task
+from cairn.runs.checkpoint import load_agent, load_policy, save_policy
+from cairn.runs.config import CONFIG, read_recipe, read_to_resume, stored
+from cairn.runs.evaluation import Score, as_policy, evaluate
+from cairn.runs.folder import run_path
+from cairn.runs.owned_files import check_output
+from cairn.runs.policy_card import build_fitting, check_task
+from cairn.runs.train import Outcome
+from cairn.runs.train import train as run_recipe
+from cairn.vector.checks import shut
+from cairn.vector.choose import Backend, make_vector, scoring_vector
+from cairn.vector.observations import rows_of
+from cairn.vector.protocol import Vector, spec_of_env
 
 OF_THE_TASK = ("time_limit", "env_args", "time_feature", "history", "reward_floor", "resets")  # fields of a recipe
 
@@ -191,7 +191,7 @@ def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
         if name in {f.name for f in fields(recipe.agent)}:
             kind = type(recipe.agent).__name__
             raise CairnError(
-                f"{name} is a setting of the agent, not of the recipe; write agent=cairn.agents.{kind}({name}=...)."
+                f"{name} is a setting of the agent, not of the recipe; write agent=cairn.{kind}({name}=...)."
             )
         raise CairnError(f"a recipe has no field {name!r}.{hint(name, known)}")
     return replace(recipe, **changes)
@@ -231,7 +231,7 @@ class Model:
             raise CairnError("Model has no algorithm; use one of its kinds, such as cairn.PPO or cairn.SAC.")
         self.task = as_task(env)
         self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Envs)
-        self.device, self.threads = usable(device), fit("threads", threads, Parallel)
+        self.device, self.threads = resolve_device(device), fit("threads", threads, Parallel)
         cls = config_type(self.kind)
         known = {f.name: f for f in fields(cls)}
         for name in config:
@@ -267,7 +267,7 @@ class Model:
             if one in OF_THE_TASK:
                 raise CairnError(
                     f"learn takes no {one}: the agent was made for another task than that; write"
-                    f" {name}(cairn.envs.make.Task({self.task.id!r}, {one.removeprefix('env_')}=...))."
+                    f" {name}(cairn.envs.task.Task({self.task.id!r}, {one.removeprefix('env_')}=...))."
                 )
         own: dict[str, Any] = {
             "env": self.task.id,
@@ -333,7 +333,7 @@ class Model:
         """Mean return and success over fresh seeds."""
         episodes, seed = fit("episodes", episodes, Episodes), fit("seed", seed, EpisodeSeed)
         fit("the last seed", seed + episodes - 1, EpisodeSeed)
-        envs = judging(self.task.for_scoring(), episodes)
+        envs = scoring_vector(self.task.for_scoring(), episodes)
         try:
             policy, longest = as_policy(self.agent, device=self.device), self.task.for_scoring().longest
             score = evaluate(policy, envs, range(seed, seed + episodes), longest=longest)
@@ -359,7 +359,7 @@ class Model:
         A task that is named as module:id is refused unless that module was imported before, or with `trust`.
         """
         folder = _path("path", path)
-        saved = load_policy(folder, device="cpu" if device is None else usable(device), trust=trust)
+        saved = load_policy(folder, device="cpu" if device is None else resolve_device(device), trust=trust)
         kind = agent_name(saved.agent.cfg)
         if kind != cls.kind:
             raise CairnError(f"{path} holds a {kind} policy, not {cls.kind or 'any'}; {_instead(kind)}.")
@@ -395,7 +395,7 @@ def _starts(episode_start: Any, count: int) -> Array:
 def _there(device: str) -> str:
     """A device that a policy was saved from, or the CPU where there is none such here."""
     try:
-        return usable(device)
+        return resolve_device(device)
     except CairnError:
         return "cpu"
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cairn.core.goals import Distance, Region, Within
+from cairn.core.serialise import from_json, to_json
 from cairn.core.types import Box, Spec
-from cairn.train.plain import from_plain, to_plain
 
 CORNER = st.tuples(st.integers(-5, 5), st.integers(-5, 5))
 
@@ -58,10 +58,10 @@ def test_axes_a_region_does_not_speak_of_are_free_and_points_are_copied():
 
 def test_a_region_is_saved_with_the_spec_and_old_specs_can_be_read():
     spec = Spec((4,), "float32", Box((1,), (-1.0,), (1.0,)), reachable=Region((((0.0, 0.0), (1.0, 2.0)),)))
-    assert from_plain(Spec, to_plain(spec)) == spec
-    old = to_plain(spec)
+    assert from_json(Spec, to_json(spec)) == spec
+    old = to_json(spec)
     del old["reachable"]
-    assert from_plain(Spec, old).reachable is None
+    assert from_json(Spec, old).reachable is None
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

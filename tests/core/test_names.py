@@ -7,10 +7,10 @@ from dataclasses import fields
 import gymnasium as gym
 import pytest
 
-from cairn.agents import AGENTS
+from cairn.algorithms.registry import AGENTS
 from cairn.core.errors import closest
 from cairn.core.sb3_names import RENAMED, WITHOUT, hint, renamed
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 OPTIONS = ["--steps", "--envs", "--no-envs", "--hold", "--no-hold", "--agent.lr", "--agent.high.lr", "--agent.gamma"]
 

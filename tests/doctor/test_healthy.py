@@ -10,15 +10,15 @@ import pytest
 
 import cairn
 from cairn.doctor.examine import examine
-from cairn.doctor.patient import Case, Patient
 from cairn.doctor.probes import ends, resets
-from cairn.envs.make import Task
+from cairn.doctor.task_probe import Case, TaskProbe
+from cairn.envs.task import Task
 from tests.doctor import healthy
 from tests.doctor.healthy import HEALTHY, TMaze, Walk
 
 
 def found(make, *probes, **case):
-    patient = Patient(make, Case(**{"seconds": 4.0, "steps": 2000, "assumed": True, **case}))
+    patient = TaskProbe(make, Case(**{"seconds": 4.0, "steps": 2000, "assumed": True, **case}))
     return list(examine(patient, probes) if probes else examine(patient))
 
 
@@ -108,7 +108,7 @@ def test_a_task_of_the_script_that_was_started(tmp_path):
 
 
 def test_a_worker_process_knows_what_the_caller_registered(registered):
-    from cairn.vector.workers import Workers
+    from cairn.vector.processes import Workers
 
     envs = Workers([lambda: gym.make(registered)] * 2, workers=1)
     try:

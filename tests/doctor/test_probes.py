@@ -7,14 +7,14 @@ import pytest
 
 from cairn.doctor.examine import examine
 from cairn.doctor.finding import ordered
-from cairn.doctor.patient import Case, Patient
 from cairn.doctor.probes import FIRST, PROBES, actions, api, ends, goals, observations, resets, rewards, time, upkeep
+from cairn.doctor.task_probe import Case, TaskProbe
 from tests.doctor import tasks
 from tests.doctor.tasks import Arm, Buttons, Corridor, NotesCar, Puck, Runner
 
 
 def found(make, *probes, **case):
-    patient = Patient(make, Case(**{"seconds": 3.0, "steps": 1500, **case}))
+    patient = TaskProbe(make, Case(**{"seconds": 3.0, "steps": 1500, **case}))
     return ordered(examine(patient, probes))
 
 
@@ -152,7 +152,7 @@ def test_a_version_known_to_be_broken_is_named():
     [finding] = found(Old, *PROBES)
     assert finding.code == "known-broken" and "FetchReach-v4" in finding.evidence
     Old.spec = gym.envs.registration.EnvSpec("FetchReach-v4")
-    assert list(api.version(Patient(Old))) == []
+    assert list(api.version(TaskProbe(Old))) == []
 
 
 @pytest.mark.parametrize("make", [Puck, Buttons, Arm, partial(Runner, 1.0, 0.0), partial(NotesCar, mended=True)])

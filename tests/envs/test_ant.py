@@ -14,7 +14,7 @@ import cairn.envs  # noqa: F401  registers the tasks
 from cairn.core.errors import CairnError
 from cairn.core.goals import Distance
 from cairn.envs.goals import goal_rule
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 
 pytest.importorskip("mujoco", reason="the ant needs the extra 'mujoco'")
 

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("ale_py")
 
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
-from cairn.vector.base import spec_of_env
-from cairn.vector.make import make_vector
+from cairn.envs.task import Task
+from cairn.vector.choose import make_vector
+from cairn.vector.protocol import spec_of_env
 
 
 def area(image, size):

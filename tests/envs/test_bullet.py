@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 import cairn.envs  # noqa: F401  registers the tasks
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 from cairn.recipes import find
 
 pytest.importorskip("pybullet", reason="the tasks need the extra 'bullet'")
@@ -174,7 +174,7 @@ def test_without_pybullet_one_sentence_says_what_to_install(name):
     code = (
         "import importlib.util as u; find = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name == 'pybullet' else find(name, *a)\n"
-        f"from cairn.cli import main; main(['train', '--env', {name!r}, '--agent', 'dqn'])"
+        f"from cairn.cli.main import main; main(['train', '--env', {name!r}, '--agent', 'dqn'])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.returncode == 2

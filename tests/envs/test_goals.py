@@ -11,7 +11,7 @@ from cairn.core.errors import CairnError
 from cairn.core.goals import Within
 from cairn.envs import broken
 from cairn.envs.goals import ComputeReward, goal_rule
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 
 
 def test_a_declared_rule_is_taken_as_it_is():

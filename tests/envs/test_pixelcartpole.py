@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
 from cairn.envs.pixelcartpole import FOOT, POLE_INK, TIP, PixelCartPole
-from cairn.vector.base import spec_of_env
+from cairn.envs.task import Task
+from cairn.vector.protocol import spec_of_env
 
 VIEWS = ("both", "cart", "track", "screen")
 

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 import cairn.envs  # noqa: F401  registers the task
 from cairn.core.goals import Within
 from cairn.envs.goals import goal_rule
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 
 pytest.importorskip("pybullet", reason="the race car needs the extra 'bullet'")
 

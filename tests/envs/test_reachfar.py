@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 import cairn.envs  # noqa: F401  registers the task
 from cairn.core.goals import Within
 from cairn.envs.goals import goal_rule
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 
 pytest.importorskip("gymnasium_robotics", reason="the arm needs the extra 'robotics'")
 

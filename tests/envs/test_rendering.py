@@ -8,7 +8,7 @@ import pytest
 
 from cairn.core.errors import CairnError
 from cairn.envs import rendering
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 from cairn.report.video import record
 from tests.test_cli import ZOO, cairn
 
@@ -23,7 +23,7 @@ def missing(self, name, *args, **kwargs):
     found(self, name, *args, **kwargs)
 ctypes.CDLL.__init__ = missing
 import os, sys
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 """
 
 

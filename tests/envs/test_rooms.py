@@ -9,8 +9,8 @@ from gymnasium.utils.env_checker import check_env
 
 import cairn.envs  # noqa: F401  registers the task
 from cairn.envs.goals import goal_rule
-from cairn.envs.make import Task
 from cairn.envs.rooms import DOOR, FLOOR, GOAL, HEIGHT, KEY, MOVES, REACHABLE, ROOMS, WIDTH, KeyDoorRooms, cells
+from cairn.envs.task import Task
 
 LIMIT = 400
 RIGHT, DOWN, LEFT, UP = range(4)

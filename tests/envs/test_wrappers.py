@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 from cairn.envs.wrappers import Resets
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cairn.core.types import Discrete, Spec, Step
 from cairn.replay.frames import Frames
-from cairn.replay.packed import Mirrored, Plain
+from cairn.replay.packed_frames import Mirrored, Plain
 from cairn.replay.ring import Ring
 
 GAMMA = 0.9

@@ -186,7 +186,7 @@ def test_k_sets_the_share_of_new_goals():
     play(replay, 50, np.random.default_rng(0))
     replay.ring.cells["obs"][:, 2] = 77
     assert (replay.sample(500).obs[:, 2] != 77).sum() == 400
-    assert [(b.obs[:, 2] != 77).sum() for b in replay.sample(500).dealt(5)] == [80] * 5
+    assert [(b.obs[:, 2] != 77).sum() for b in replay.sample(500).split(5)] == [80] * 5
     replay.k = 0
     assert (replay.sample(500).obs[:, 2] != 77).sum() == 0
 

@@ -36,7 +36,7 @@ def told(replay, errors):
     """Tell the errors of cells by their actions: a batch is pretended to have held them."""
     action = np.array(list(errors))
     replay.drawn = action // 100 * replay.ring.num_envs + action % 100
-    replay.weigh(torch.tensor(list(errors.values()), dtype=torch.float32))
+    replay.update_priorities(torch.tensor(list(errors.values()), dtype=torch.float32))
 
 
 def test_what_is_new_is_drawn_evenly_and_what_was_told_by_its_error():
@@ -95,7 +95,7 @@ def test_frames_that_were_overwritten_are_not_drawn():
     for _ in range(10):
         player.play([replay], 13)
         batch = replay.sample(64)
-        replay.weigh(torch.rand(64))
+        replay.update_priorities(torch.rand(64))
         assert replay.first == replay.replay.first > replay.ring.first or replay.ring.rows < 30
         for b, cell in enumerate(replay.drawn.tolist()):
             row, env = divmod(cell, 2)
@@ -111,7 +111,7 @@ def test_what_a_checkpoint_needs_survives_what_came_after(tmp_path, kind):
 
     def learn(replay, times):
         for _ in range(times):
-            replay.weigh(replay.sample(16).reward.abs())
+            replay.update_priorities(replay.sample(16).reward.abs())
 
     replay, player = made(), Player(2, 3, 1, np.random.default_rng(1), 20)
     for _ in range(3):  # the checkpoint is the third of its kind

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from cairn.core.serialise import to_json
 from cairn.recipes import find
-from cairn.train.plain import to_plain
 
 HEAD = "step,seconds,name,value\n"
 
@@ -14,7 +14,7 @@ HEAD = "step,seconds,name,value\n"
 def write_run(folder, returns, *, recipe="cartpole-ppo", every=1000, config=None, **changes):
     """A run of a recipe with these mean returns, one evaluation each `every` steps."""
     folder.mkdir(parents=True, exist_ok=True)
-    plain = to_plain(replace(find(recipe), **changes)) | (config or {})
+    plain = to_json(replace(find(recipe), **changes)) | (config or {})
     (folder / "config.json").write_text(json.dumps(plain))
     lines = [HEAD]
     for k, value in enumerate(returns, 1):

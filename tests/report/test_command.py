@@ -2,7 +2,7 @@
 
 import pytest
 
-from cairn.cli import USAGE, main
+from cairn.cli.main import USAGE, main
 from tests.report.folders import write_run
 
 

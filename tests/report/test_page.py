@@ -11,6 +11,7 @@ import pytest
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Episode
+from cairn.evidence.table import stamped
 from cairn.recipes import find
 from cairn.report import svg
 from cairn.report.gather import gather
@@ -19,9 +20,8 @@ from cairn.report.page import duration, page, write, writer
 from cairn.report.plan import Trace
 from cairn.report.runs import band
 from cairn.report.style import CSS, DARK, LIGHT
-from cairn.report.table import stamped
-from cairn.train.checkpoint import save_policy
-from cairn.train.curves import Point
+from cairn.runs.checkpoint import save_policy
+from cairn.runs.curves import Point
 from tests.report.folders import film, remark, write_run
 from tests.report.test_plan import TASK, hierarchy
 

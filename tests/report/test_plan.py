@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.agents import HIROConfig, SACConfig, TD3Config, build
+from cairn.algorithms.registry import HIROConfig, SACConfig, TD3Config, build
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 from cairn.report import plan
 from cairn.report.video import record
-from cairn.train.evaluate import as_policy, evaluate
-from cairn.vector.base import spec_of_env
-from cairn.vector.make import make_vector
+from cairn.runs.evaluation import as_policy, evaluate
+from cairn.vector.choose import make_vector
+from cairn.vector.protocol import spec_of_env
 from tests.envs.toys import Plane
 
 SMALL = TD3Config(hidden=(16,))

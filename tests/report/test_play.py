@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cairn.envs.make import Task, say_cut
+from cairn.envs.task import Task, say_cut
 from cairn.report.play import play
 from cairn.report.video import record
 
@@ -24,6 +24,6 @@ def test_an_episode_that_does_not_end_is_cut_and_says_so(capsys):
 def test_a_film_ends_with_the_tasks_limit(tmp_path, monkeypatch):
     pytest.importorskip("imageio_ffmpeg")
     pytest.importorskip("pygame")
-    monkeypatch.setattr("cairn.envs.make.LONGEST", 12)
+    monkeypatch.setattr("cairn.envs.task.LONGEST", 12)
     say_cut.cache_clear()
     assert [e.length for e in record(up, Task("CliffWalking-v1"), tmp_path / "film.mp4")] == [12]

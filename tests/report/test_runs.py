@@ -11,7 +11,7 @@ import pytest
 from cairn.core.errors import CairnError
 from cairn.recipes import find
 from cairn.report.runs import band, changed, differences, find_runs, flat, grouped, ordered, read_run
-from cairn.train.curves import Point
+from cairn.runs.curves import Point
 from tests.report.folders import HEAD, film, remark, write_run
 
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from cairn.cli import main
-from cairn.report.stats import bootstrap, interquartile_mean
+from cairn.cli.main import main
+from cairn.evidence.statistics import bootstrap, interquartile_mean
 
 
 def test_the_middle_half():
@@ -51,10 +51,10 @@ def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
 
 
 def test_a_recipe_in_a_file_is_swept_as_well(tmp_path, capsys):
+    from cairn.core.serialise import to_json
     from cairn.recipes import find
-    from cairn.train.plain import to_plain
 
-    (tmp_path / "mine.json").write_text(json.dumps({**to_plain(find("cartpole-ppo")), "name": "mine"}))
+    (tmp_path / "mine.json").write_text(json.dumps({**to_json(find("cartpole-ppo")), "name": "mine"}))
     out = ["--seeds", "1", "--episodes", "1", "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as stop:
         main(["sweep", str(tmp_path / "mine.json"), *out, *QUICK])
@@ -96,13 +96,13 @@ def test_a_mistake_is_told_before_anything_starts(args, words, tmp_path, capsys,
 def test_the_figure_is_what_the_recipe_is_judged_by(tmp_path):
     from dataclasses import replace
 
+    from cairn.core.serialise import to_json
     from cairn.recipes import find
     from cairn.search.sweep import _trial
-    from cairn.train.plain import to_plain
 
     for metric, want in (("return", 12.5), ("success", 0.25)):
         folder = tmp_path / metric
         folder.mkdir()
-        (folder / "config.json").write_text(json.dumps(to_plain(replace(find("cartpole-ppo"), metric=metric))))
+        (folder / "config.json").write_text(json.dumps(to_json(replace(find("cartpole-ppo"), metric=metric))))
         (folder / "score.json").write_text(json.dumps({"mean": 12.5, "success": 0.25}))
         assert _trial("cartpole-ppo", [], 1, folder, 1, 1, []).figure == want

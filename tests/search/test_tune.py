@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.agents import DQNConfig, PPOConfig
+from cairn.algorithms.registry import DQNConfig, PPOConfig
 from cairn.core.errors import CairnError
 from cairn.recipes import find
+from cairn.runs.config import read_recipe
+from cairn.runs.curves import Point, evaluations
 from cairn.search.space import bounds, scaled, varied
 from cairn.search.tune import _study, area
-from cairn.train.config import read_recipe
-from cairn.train.curves import Point, evaluations
 
 
 def test_a_trial_is_worth_its_mean_over_the_run_held_at_the_last():

@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("ale_py")
 
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 from cairn.vector.atari import Atari
-from cairn.vector.make import judging, make_vector
-from cairn.vector.sync import Sync
+from cairn.vector.choose import make_vector, scoring_vector
+from cairn.vector.in_process import Sync
 
 SEEDS = [3, 4, 5]
 QUIET = {"noops": 0}  # the two draw the idle frames of a beginning from generators of their own
@@ -160,6 +160,6 @@ def test_what_it_cannot_play_is_one_sentence(task, words):
 
 def test_scores_are_kept_in_the_native_vector_where_it_plays_the_game():
     for args, kind in (({}, Atari), ({"mode": 1}, Sync)):
-        envs = judging(Task("ALE/Pong-v5", args=args).for_scoring(), 3)
+        envs = scoring_vector(Task("ALE/Pong-v5", args=args).for_scoring(), 3)
         assert isinstance(envs, kind) and envs.num_envs == 3
         envs.close()

@@ -14,9 +14,9 @@ import pytest
 from gymnasium import spaces
 
 from cairn import PPO
-from cairn.envs.make import Task
-from cairn.vector.checked import tell
-from cairn.vector.make import make_vector
+from cairn.envs.task import Task
+from cairn.vector.checks import tell
+from cairn.vector.choose import make_vector
 
 ROOT = Path(__file__).parents[2]
 MODULE = """

@@ -7,9 +7,9 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from cairn.vector.gymnasium import Gymnasium
-from cairn.vector.ray import Ray
-from cairn.vector.sync import Sync
-from cairn.vector.workers import Workers
+from cairn.vector.in_process import Sync
+from cairn.vector.processes import Workers
+from cairn.vector.ray_actors import Ray
 from tests.vector.counting import Counting
 
 
@@ -116,7 +116,7 @@ def test_steps_that_reset_nothing_are_all_valid(backend):
 
 
 def test_sync_and_workers_agree_to_the_bit_on_a_real_task():
-    from cairn.envs.make import Task
+    from cairn.envs.task import Task
 
     task = Task("CartPole-v1")
     vectors = [Sync([task] * 5), Workers([task] * 5, workers=2)]
@@ -137,7 +137,7 @@ def test_sync_and_workers_agree_to_the_bit_on_a_real_task():
 
 
 def test_a_time_limit_can_be_set_and_lifted():
-    from cairn.envs.make import Task
+    from cairn.envs.task import Task
 
     def length(limit):
         envs = Sync([Task("Pendulum-v1", limit)])
@@ -164,7 +164,7 @@ def test_actions_arrive_in_the_tasks_own_units():
 def test_goal_observations_are_laid_out_as_their_spec_says():
     import gymnasium as gym
 
-    from cairn.vector.base import spec_of
+    from cairn.vector.protocol import spec_of
 
     parts = {"observation": 3, "achieved_goal": 2, "desired_goal": 2}
     space = gym.spaces.Dict({k: gym.spaces.Box(-1, 1, (n,)) for k, n in parts.items()})

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import CairnError
-from cairn.envs.make import Task
+from cairn.envs.task import Task
+from cairn.vector.choose import choose, make_vector, throughput
 from cairn.vector.envpool import EnvPool
-from cairn.vector.make import choose, make_vector, throughput
 
 pytest.importorskip("envpool")
 
@@ -96,7 +96,7 @@ def test_what_it_cannot_step_is_one_sentence():
 
 
 def test_auto_takes_the_fastest_of_those_that_are_right(monkeypatch):
-    from cairn.vector import make
+    from cairn.vector import choose as make
 
     assert make.fitting(Task("CartPole-v1"), 1) == ["sync"]
     assert make.fitting(Task("CartPole-v1"), 4) == ["sync", "async", "envpool"]
@@ -108,7 +108,7 @@ def test_auto_takes_the_fastest_of_those_that_are_right(monkeypatch):
 
 def test_throughput_counts_steps_that_are_steps(monkeypatch):
     """An end in every step makes every second row of EnvPool's a restart: counted, it would be twice as fast."""
-    from cairn.vector import make
+    from cairn.vector import choose as make
 
     rows, valid = [], []
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import EnvError
-from cairn.vector.sync import Sync
-from cairn.vector.workers import Workers
+from cairn.vector.in_process import Sync
+from cairn.vector.processes import Workers
 from tests.vector.counting import Counting
 
 
@@ -119,7 +119,7 @@ def test_a_process_that_was_stopped_is_not_a_hang(tmp_path):
     """Ctrl-Z for longer than the time-out: the clock of the environment stood still with everything else."""
     code = (
         "import time, sys\n"
-        "from cairn.vector.sync import Deadline\n"
+        "from cairn.vector.in_process import Deadline\n"
         "print('in', flush=True)\n"
         "begun = last = time.monotonic()\n"
         "gap, verdict = 0.0, 'out'\n"
@@ -149,7 +149,7 @@ def test_two_vectors_do_not_share_an_alarm():
     envs, others = Sync(makers(None), timeout=0.4), Sync(makers(None), timeout=0.4)
     envs.reset([1, 2, 3])
     others.reset([1, 2, 3])
-    slow, step = envs.lane.envs[0], envs.lane.envs[0].step
+    slow, step = envs.batch.envs[0], envs.batch.envs[0].step
     slow.step = lambda action: (time.sleep(0.15), step(action))[1]
     for _ in range(6):  # 0.9 s in all, 0.15 each
         envs.step(np.zeros(3, np.int64))

@@ -16,10 +16,10 @@ from gymnasium import spaces
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Box
-from cairn.vector.base import action_spec, spec_of
 from cairn.vector.deadline import Deadline
-from cairn.vector.sync import Sync
-from cairn.vector.workers import Workers
+from cairn.vector.in_process import Sync
+from cairn.vector.processes import Workers
+from cairn.vector.protocol import action_spec, spec_of
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -254,7 +254,7 @@ def test_the_start_of_a_worker_does_not_count():
 ORPHANS = """
 import time, numpy as np
 from functools import partial
-from cairn.vector.workers import Workers
+from cairn.vector.processes import Workers
 from tests.vector.counting import Counting
 
 class Slow(Counting):
@@ -292,7 +292,7 @@ def test_workers_of_a_killed_parent_leave_quietly_and_at_once(pause):
 
 def test_workers_do_not_warn_of_our_own_tasks():
     code = (
-        "from cairn.vector.workers import Workers\nfrom cairn.envs.make import Task\n"
+        "from cairn.vector.processes import Workers\nfrom cairn.envs.task import Task\n"
         "envs = Workers([Task('CartPole-v1')] * 2, workers=1)\nenvs.reset([1, 2])\nenvs.close()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

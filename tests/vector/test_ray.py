@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import CairnError, EnvError
-from cairn.envs.make import Task
-from cairn.vector.make import make_vector
-from cairn.vector.ray import Ray, connect
-from cairn.vector.sync import Sync
+from cairn.envs.task import Task
+from cairn.vector.choose import make_vector
+from cairn.vector.in_process import Sync
+from cairn.vector.ray_actors import Ray, connect
 
 ray = pytest.importorskip("ray")
 
@@ -52,7 +52,7 @@ def test_what_an_actor_raises_is_one_sentence():
     envs = Ray([Task("CartPole-v1")] * 2, workers=2)
     envs.reset(range(2))
     with pytest.raises(
-        EnvError, match=r"^environment 1 failed in its actor \(AttributeError: 'Lane' object has no"
+        EnvError, match=r"^environment 1 failed in its actor \(AttributeError: 'EnvBatch' object has no"
     ) as told:
         envs._do(1, "nonsense")
     assert "\n" not in str(told.value)
@@ -75,7 +75,7 @@ def test_an_address_where_nothing_answers_is_told_within_seconds():
 
 @pytest.mark.parametrize(("writable", "given"), [(False, True), (True, False)])
 def test_ray_gets_a_token_where_the_home_is_read_only(writable, given, tmp_path, monkeypatch):
-    from cairn.vector import ray as module
+    from cairn.vector import ray_actors as module
 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)

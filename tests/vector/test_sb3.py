@@ -5,9 +5,9 @@ import pytest
 
 from cairn.core.errors import CairnError
 from cairn.core.goals import Within
-from cairn.envs.make import Task
-from cairn.vector.make import make_vector
-from cairn.vector.sync import Sync
+from cairn.envs.task import Task
+from cairn.vector.choose import make_vector
+from cairn.vector.in_process import Sync
 
 sb3 = pytest.importorskip("stable_baselines3")
 from cairn.vector.sb3 import SB3, ForSB3  # noqa: E402

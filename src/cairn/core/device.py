@@ -12,7 +12,7 @@ from cairn.core.checks import fit, short
 from cairn.core.errors import CairnError
 
 
-def usable(device: str | torch.device) -> str:
+def resolve_device(device: str | torch.device) -> str:
     """The device of that name, or one sentence where it is not there; "auto" is a GPU, or else the CPU."""
     name: str = fit("device", device, str)
     if name == "auto":

@@ -168,7 +168,7 @@ class Transition:
     def to(self, device: str) -> Self:
         return _moved(self, device)
 
-    def dealt(self, count: int) -> list[Self]:
+    def split(self, count: int) -> list[Self]:
         """As `count` batches, dealt like cards: each has its share of whatever lies at the front."""
         if count == 1:
             return [self]
@@ -176,14 +176,14 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Weighed(Transition):
+class WeightedTransition(Transition):
     """A batch that was not drawn evenly; weight [B] is 1/(N P(i)), by which its mean becomes an even draw's."""
 
     weight: Tensor
 
 
 @dataclass(frozen=True)
-class Asked:
+class SubgoalBatch:
     """Steps under a subgoal: what the low level of a hierarchy learns from.
 
     obs, next_obs [B, ...]; action [B] or [B, dim]; target [B, d] the point it was to make for; terminated [B] bool
@@ -195,7 +195,7 @@ class Asked:
     target: Tensor
     terminated: Tensor
 
-    def to(self, device: str) -> Asked:
+    def to(self, device: str) -> SubgoalBatch:
         return _moved(self, device)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cairn.doctor.child import diagnose
 from cairn.doctor.finding import Finding
+from cairn.doctor.process import diagnose
 
 __all__ = ["Finding", "diagnose"]

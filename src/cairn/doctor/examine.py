@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from cairn.core.errors import CairnError
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import Patient, Raised
 from cairn.doctor.probes import FIRST, PROBES, Probe
+from cairn.doctor.task_probe import Raised, TaskProbe
 
 RESERVE = 0.1  # of the time given: probes are not begun within it
 
 
-def examine(p: Patient, probes: Sequence[Probe] = PROBES) -> Iterator[Finding]:
+def examine(p: TaskProbe, probes: Sequence[Probe] = PROBES) -> Iterator[Finding]:
     """Findings as they are made. Whatever the task does is a finding, not an error."""
     try:
         for probe in FIRST:
@@ -25,7 +25,7 @@ def examine(p: Patient, probes: Sequence[Probe] = PROBES) -> Iterator[Finding]:
         p.close()
 
 
-def _all(p: Patient, probes: Sequence[Probe]) -> Iterator[Finding]:
+def _all(p: TaskProbe, probes: Sequence[Probe]) -> Iterator[Finding]:
     said: set[tuple[str, str]] = set()
     for i, probe in enumerate(probes):
         if p.left < RESERVE * p.case.seconds:
@@ -37,7 +37,7 @@ def _all(p: Patient, probes: Sequence[Probe]) -> Iterator[Finding]:
                 yield finding
 
 
-def _tried(p: Patient, probe: Probe) -> Iterator[Finding]:
+def _tried(p: TaskProbe, probe: Probe) -> Iterator[Finding]:
     try:
         yield from probe(p)
     except Raised as raised:

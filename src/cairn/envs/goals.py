@@ -12,7 +12,7 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.goals import GoalRule, Within
 from cairn.core.types import Array
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 
 PROBES = 60  # random steps that the rule must explain
 

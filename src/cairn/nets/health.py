@@ -11,7 +11,7 @@ from cairn.nets.cnn import CNN
 from cairn.nets.mlp import MLP, affine
 
 
-def insight(net: nn.Module, obs: Tensor, value: Tensor, target: Tensor) -> dict[str, Callable[[], Tensor]]:
+def critic_diagnostics(net: nn.Module, obs: Tensor, value: Tensor, target: Tensor) -> dict[str, Callable[[], Tensor]]:
     """Of an actor-critic, from what its value was for some observations and what it should have been."""
     return {
         "train/explained_variance": lambda: explained_variance(value, target),

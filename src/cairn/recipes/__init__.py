@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cairn.core.errors import CairnError, closest
 from cairn.recipes import bipedal, bullet, classic, goals, hierarchy, imitation, pixels, subgoals
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
     name: replace(recipe, name=name)

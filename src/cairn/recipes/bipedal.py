@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.agents import PPOConfig, SACConfig
+from cairn.algorithms.registry import PPOConfig, SACConfig
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 _WALK = PPOConfig(
     hidden=(512, 512),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cairn.agents import DQNConfig, ReinforceConfig
+from cairn.algorithms.registry import DQNConfig, ReinforceConfig
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 RECIPES = {
     "bullet-cartpole-reinforce": Recipe(

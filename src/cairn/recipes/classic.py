@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cairn.agents import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.algorithms.registry import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 RECIPES = {
     "cartpole-dqn": Recipe(

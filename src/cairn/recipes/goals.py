@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.agents import DQNConfig, SACConfig
+from cairn.algorithms.registry import DQNConfig, SACConfig
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 _ARM_AGENT = SACConfig(
     hidden=(128, 128, 128),

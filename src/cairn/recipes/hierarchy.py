@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.agents import DQNConfig, HIROConfig, SACConfig
+from cairn.algorithms.registry import DQNConfig, HIROConfig, SACConfig
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 _SMALL = SACConfig(
     hidden=(64, 64),

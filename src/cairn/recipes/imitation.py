@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.agents import (
+from cairn.algorithms.registry import (
     AggreVaTeDConfig,
     BCConfig,
     DAggerConfig,
@@ -14,7 +14,7 @@ from cairn.agents import (
     SACConfig,
 )
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 _CLONE = BCConfig(hidden=(256, 256), lr=linear(1e-3, 0.0), batch_size=256, updates_per_step=0.5, noise=0.2, cut=800)
 _WALKER = Recipe(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.agents import A2CConfig, DQNConfig, PPOConfig
+from cairn.algorithms.registry import A2CConfig, DQNConfig, PPOConfig
 from cairn.core.schedules import constant, linear
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 _PPO = PPOConfig(
     horizon=128,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.agents import SACConfig, TD3Config
+from cairn.algorithms.registry import SACConfig, TD3Config
 from cairn.core.schedules import constant
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
 
 _SAC = SACConfig(
     hidden=(64, 64),

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from cairn.core.types import Array, Step
+from cairn.replay.checksums import Sums
 from cairn.replay.ring import Ring
 from cairn.replay.storage import Storage
-from cairn.replay.sums import Sums
 
 
 class Episodes:

@@ -11,9 +11,9 @@ import numpy as np
 from torch import Generator, Tensor
 
 from cairn.core.types import Array, Spec, Step, Transition
-from cairn.replay.packed import Mirrored, Packed, Plain, Store
+from cairn.replay.checksums import Sums
+from cairn.replay.packed_frames import Mirrored, Packed, Plain, Store
 from cairn.replay.ring import Ring
-from cairn.replay.sums import Sums
 
 SPARE = 64  # one frame more is kept for every so many: the last of an episode, which no step begins with
 

@@ -11,11 +11,11 @@ import torch
 from torch import Generator, Tensor
 
 from cairn.core.errors import CairnError
-from cairn.core.types import Array, Step, Weighed
+from cairn.core.types import Array, Step, WeightedTransition
 from cairn.replay.frames import Frames
 from cairn.replay.ring import Ring
 from cairn.replay.storage import Storage
-from cairn.replay.tree import SumTree
+from cairn.replay.sum_tree import SumTree
 
 LEAST = 1e-6  # ε: no transition is never drawn again
 COPIES = 3  # of the priorities on disk: two checkpoints stand while a third is written
@@ -59,7 +59,7 @@ class Prioritised:
         count = self.ring.num_envs
         self.tree.set((row * count + np.arange(count)) % self.ring.total, priority)
 
-    def sample(self, batch: int) -> Weighed:
+    def sample(self, batch: int) -> WeightedTransition:
         """Transitions by their priority, with 1/(N P(i)): how much rarer each was to be drawn than evenly."""
         self._read_errors()
         total = self.tree.total
@@ -70,9 +70,11 @@ class Prioritised:
         newest = self.ring.rows * self.ring.num_envs - 1
         self.drawn = newest - (newest - at) % self.ring.total  # counted from the beginning of the run
         weight = total / (len(self) * self.tree.leaves[at])
-        return Weighed(**self.replay.gather(self.drawn).__dict__, weight=torch.from_numpy(weight.astype(np.float32)))
+        return WeightedTransition(
+            **self.replay.gather(self.drawn).__dict__, weight=torch.from_numpy(weight.astype(np.float32))
+        )
 
-    def weigh(self, errors: Tensor) -> None:
+    def update_priorities(self, errors: Tensor) -> None:
         """|δ| [B] of the last batch."""
         self.errors = errors
 

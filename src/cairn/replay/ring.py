@@ -15,8 +15,8 @@ from torch import Generator
 from cairn.core.errors import CairnError
 from cairn.core.returns import n_step
 from cairn.core.types import Array, Spec, Step, Transition
+from cairn.replay.checksums import Sums
 from cairn.replay.storage import Storage
-from cairn.replay.sums import Sums
 
 MOST_REDRAWS = 1000
 

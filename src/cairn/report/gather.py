@@ -8,12 +8,12 @@ from pathlib import Path
 
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
+from cairn.evidence.table import read_results
 from cairn.report.markup import plain
 from cairn.report.plan import Trace, axes, play_all
 from cairn.report.runs import Group, RunFolder, changed, find_runs, grouped, read_run
-from cairn.report.table import read_results
-from cairn.train.checkpoint import load_policy
-from cairn.train.evaluate import as_policy
+from cairn.runs.checkpoint import load_policy
+from cairn.runs.evaluation import as_policy
 
 PLACES = 3  # axes of a goal that can be a place
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cairn import __version__
 from cairn.core.errors import CairnError
+from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.report import svg
 from cairn.report.gather import Report, gather
 from cairn.report.markup import Html, data_uri, document, el, sheet
@@ -24,9 +25,8 @@ from cairn.report.runs import (
     flat,
     ordered,
 )
-from cairn.report.stats import bootstrap, interquartile_mean
 from cairn.report.style import CSS
-from cairn.train.curves import MEASURES
+from cairn.runs.curves import MEASURES
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"  # nothing from outside, no script

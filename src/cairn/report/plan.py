@@ -10,14 +10,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cairn.agents.player import Player
+from cairn.algorithms.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.core.types import Array, Episode, Spec
-from cairn.envs.make import LONGEST, Task
+from cairn.envs.task import LONGEST, Task
 from cairn.report.play import play
-from cairn.vector.base import spec_of_env
-from cairn.vector.checked import shut
+from cairn.vector.checks import shut
+from cairn.vector.protocol import spec_of_env
 
 KINDS = (".png", ".svg", ".pdf")
 

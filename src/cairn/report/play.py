@@ -8,11 +8,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cairn.agents.player import Player
+from cairn.algorithms.player import Player
 from cairn.core.types import Array, Episode
-from cairn.envs.make import LONGEST, say_cut
-from cairn.train.evaluate import Policy
-from cairn.vector.base import spec_of_env, success_of
+from cairn.envs.task import LONGEST, say_cut
+from cairn.runs.evaluation import Policy
+from cairn.vector.protocol import spec_of_env, success_of
 
 Watch = Callable[[Array, Array | None], None]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from cairn.core.errors import CairnError
+from cairn.core.serialise import from_json, to_json
 from cairn.core.untrusted import NotThere, read_bytes, read_json, read_npz
 from cairn.recipes import RECIPES
-from cairn.train.checkpoint import about_policy
-from cairn.train.curves import MEASURES, Curves, Point, finite, held, read_curves, read_remarks
-from cairn.train.plain import from_plain, to_plain
-from cairn.train.recipe import Recipe
+from cairn.recipes.recipe import Recipe
+from cairn.runs.checkpoint import about_policy
+from cairn.runs.curves import MEASURES, Curves, Point, finite, held, read_curves, read_remarks
 
 NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "ray_address", "env_timeout", "about")
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
@@ -202,7 +202,7 @@ def _config(path: Path, faults: list[str]) -> dict[str, Any]:
         return {}
     try:
         body.pop("digest", None)
-        plain: dict[str, Any] = to_plain(from_plain(Recipe, body))
+        plain: dict[str, Any] = to_json(from_json(Recipe, body))
         return plain
     except CairnError as error:
         faults.append(f"{path} is of another version of Cairn and shown as it is ({str(error).rstrip('.')}).")
@@ -359,7 +359,7 @@ def changed(run: RunFolder) -> list[tuple[str, str, str]] | None:
     """(option, as the recipe ships, as it was run) where they differ; None where no recipe has that name."""
     if run.name not in RECIPES:
         return None
-    ships, ran = flat(to_plain(RECIPES[run.name])), flat(run.config)
+    ships, ran = flat(to_json(RECIPES[run.name])), flat(run.config)
     names = [n for n in dict.fromkeys([*ships, *ran]) if n not in NOT_LEARNING and not n.endswith("capacity")]
     return [(n, ships.get(n, "-"), ran.get(n, "-")) for n in names if ships.get(n) != ran.get(n)]
 

@@ -10,7 +10,7 @@ from cairn.core.goals import Region
 from cairn.report.markup import Html, el
 from cairn.report.plan import Trace
 from cairn.report.runs import Band
-from cairn.train.curves import Point
+from cairn.runs.curves import Point
 
 WIDTH, HEIGHT = 480, 300  # of the drawing; the page scales it, and its letters stay readable at 360 px
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 18, 42

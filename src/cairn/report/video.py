@@ -12,13 +12,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cairn.agents.player import Player
+from cairn.algorithms.player import Player
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Episode
-from cairn.envs.make import Task
+from cairn.envs.task import Task
 from cairn.report.play import play
-from cairn.train.evaluate import Policy
-from cairn.vector.checked import shut
+from cairn.runs.evaluation import Policy
+from cairn.vector.checks import shut
 
 SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
 SPHERE = 2  # MuJoCo's number for one

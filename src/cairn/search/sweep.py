@@ -15,9 +15,9 @@ from pathlib import Path
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.untrusted import MIB, read_bytes, read_json
-from cairn.report.stats import bootstrap, interquartile_mean
-from cairn.train.config import read_recipe
-from cairn.train.curves import read_curves
+from cairn.evidence.statistics import bootstrap, interquartile_mean
+from cairn.runs.config import read_recipe
+from cairn.runs.curves import read_curves
 
 CAIRN = (sys.executable, "-m", "cairn")
 

@@ -21,13 +21,13 @@ from typing import Any
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive
+from cairn.core.serialise import to_json
+from cairn.recipes.identity import config_hash
+from cairn.recipes.recipe import Recipe
+from cairn.runs.curves import Point, evaluations
+from cairn.runs.train import check
 from cairn.search.space import bounds, scaled, varied
 from cairn.search.sweep import CAIRN, must_be_new
-from cairn.train.curves import Point, evaluations
-from cairn.train.plain import to_plain
-from cairn.train.provenance import config_hash
-from cairn.train.recipe import Recipe
-from cairn.train.trainer import check
 
 LOOK_EVERY = 0.5  # s
 DATABASE = "trials.db"
@@ -58,7 +58,7 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     if not any(t.value is not None and t.state.name == "COMPLETE" for t in study.trials):
         raise CairnError(f"not one trial was finished; {out} holds what they said.")
     best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
-    (out / "best.json").write_text(json.dumps(to_plain(best), indent=2) + "\n", encoding="utf-8")
+    (out / "best.json").write_text(json.dumps(to_json(best), indent=2) + "\n", encoding="utf-8")
     return study
 
 
@@ -112,7 +112,7 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
     import optuna
 
     plan = folder.with_suffix(".json")
-    plan.write_text(json.dumps(to_plain(recipe)) + "\n", encoding="utf-8")
+    plan.write_text(json.dumps(to_json(recipe)) + "\n", encoding="utf-8")
     env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
     with open(folder.with_suffix(".log"), "w", encoding="utf-8") as log:
         command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # which was written just above

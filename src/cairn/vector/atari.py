@@ -13,7 +13,7 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Array, Discrete, Spec, Step
-from cairn.vector.base import EpisodeStats
+from cairn.vector.protocol import EpisodeStats
 
 
 class Atari:

@@ -14,8 +14,8 @@ from gymnasium.vector.utils import iterate
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Step
-from cairn.vector.base import GOAL_KEYS, EpisodeStats, spec_of
-from cairn.vector.checked import blame, shut
+from cairn.vector.checks import blame, shut
+from cairn.vector.protocol import GOAL_KEYS, EpisodeStats, spec_of
 
 
 class Gymnasium:

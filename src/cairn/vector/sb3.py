@@ -12,9 +12,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, Discrete, Spec, Step
-from cairn.vector.base import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
-from cairn.vector.checked import Checked, Rows, blame, made, shut
-from cairn.vector.remembers import remembers
+from cairn.vector.checks import Checked, Rows, blame, made, shut
+from cairn.vector.protocol import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
+from cairn.vector.world_reuse import remembers
 
 
 class SB3:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import Patient
 from cairn.doctor.probes import actions, api, ends, goals, observations, resets, rewards, time, upkeep
+from cairn.doctor.task_probe import TaskProbe
 
-Probe = Callable[[Patient], Iterator[Finding]]
+Probe = Callable[[TaskProbe], Iterator[Finding]]
 
 FIRST: tuple[Probe, ...] = (api.version, api.interface)  # an error of theirs leaves nothing to be measured
 PROBES: tuple[Probe, ...] = (

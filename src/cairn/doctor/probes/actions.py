@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding, plural
-from cairn.doctor.patient import Moment, Patient
 from cairn.doctor.play import draw, limits
+from cairn.doctor.task_probe import Moment, TaskProbe
 
 LEADS = (64, 0, 16, 4)  # random steps to the states an action is tried in: a game may not be on at its start
 HOLD, LONG = 8, 64  # steps it is held there; so long where no action made a difference
@@ -23,7 +23,7 @@ STARTS, PLANS, EPISODE, ENOUGH = 40, 4, 1000, 8  # of whole episodes: so many, s
 TOLERANCE = 0.01  # of an entry's range: where repeating the same actions differs by more, nothing can be told
 
 
-def effect(p: Patient) -> Iterator[Finding]:
+def effect(p: TaskProbe) -> Iterator[Finding]:
     """Every dimension, or every discrete action, must make a difference to what is seen, paid or ended."""
     space = p.first.action_space
     discrete = isinstance(space, spaces.Discrete)
@@ -50,7 +50,7 @@ def effect(p: Patient) -> Iterator[Finding]:
         )
 
 
-def _no_effect(p: Patient, looked: str) -> Iterator[Finding]:
+def _no_effect(p: TaskProbe, looked: str) -> Iterator[Finding]:
     """Whole episodes, seed by seed, under plans as different as can be: an error only if these are all alike."""
     whole = _whole_episodes(p)
     if whole is None:
@@ -69,7 +69,7 @@ def _no_effect(p: Patient, looked: str) -> Iterator[Finding]:
     )
 
 
-def _pays_variously(p: Patient) -> bool:
+def _pays_variously(p: TaskProbe) -> bool:
     """Whether a tenth of all episodes is paid otherwise than the usual one, or varies."""
     totals = Counter(float(t.reward.sum()) for t in p.plays if t.length)
     other = totals.total() - max(totals.values(), default=0)
@@ -77,7 +77,7 @@ def _pays_variously(p: Patient) -> bool:
     return max(other, vary) > 0.1 * totals.total()
 
 
-def _whole_episodes(p: Patient) -> tuple[int, int] | None:
+def _whole_episodes(p: TaskProbe) -> tuple[int, int] | None:
     """Starts that went the same way under all plans, and how many of them to their end; None where one did not."""
     copy, begun, share = p.first, time.perf_counter(), SHARE * p.case.seconds
     episodes = ended = 0
@@ -99,7 +99,7 @@ def _plan(space: Any, k: int, seed: int) -> Iterator[Any]:
         yield draw(space, rng) if k < 2 else action
 
 
-def bounds(p: Patient) -> Iterator[Finding]:
+def bounds(p: TaskProbe) -> Iterator[Finding]:
     """Actions have bounds, and the whole range between them does something."""
     space = p.first.action_space
     if not isinstance(space, spaces.Box):
@@ -167,7 +167,7 @@ def _at(space: spaces.Box, i: int, value: float) -> Any:
 Outcomes = list[list[Moment]]
 
 
-def _outcomes(p: Patient, change: Any, leads: tuple[int, ...], hold: int) -> Outcomes:
+def _outcomes(p: TaskProbe, change: Any, leads: tuple[int, ...], hold: int) -> Outcomes:
     """What happens in each of some states when every action there is changed; the same states and actions each time.
 
     Empty where the episode was over before.
@@ -180,7 +180,7 @@ def _outcomes(p: Patient, change: Any, leads: tuple[int, ...], hold: int) -> Out
     return found
 
 
-def _gap(p: Patient, some: Outcomes, others: Outcomes, *, paid: bool = False) -> float:
+def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, paid: bool = False) -> float:
     """How far two outcomes are apart, by an entry's range in play, with `paid` by the rewards' range too.
 
     Infinite where one ended before the other."""
@@ -198,7 +198,7 @@ def _gap(p: Patient, some: Outcomes, others: Outcomes, *, paid: bool = False) ->
 class _Compare:
     """Whether outcomes differ by more than the same actions do when they are repeated."""
 
-    def __init__(self, p: Patient, trials: int, hold: int = HOLD, *, paid: bool = False) -> None:
+    def __init__(self, p: TaskProbe, trials: int, hold: int = HOLD, *, paid: bool = False) -> None:
         self.hold, self.paid = hold, paid
         price = (sum(LEADS) + len(LEADS) * hold) * p.price("step") + len(LEADS) * p.price("reset")
         self.p, self.leads = p, LEADS if (trials + 2) * price < SHARE * p.case.seconds else LEADS[:2]

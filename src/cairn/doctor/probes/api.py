@@ -11,15 +11,15 @@ from gymnasium import spaces
 
 from cairn.core.errors import CairnError
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import Patient
 from cairn.doctor.play import draw
+from cairn.doctor.task_probe import TaskProbe
 from cairn.envs.broken import known_fault
-from cairn.vector.base import spec_of
+from cairn.vector.protocol import spec_of
 
 CONTRACT = "See https://gymnasium.farama.org/api/env."
 
 
-def version(p: Patient) -> Iterator[Finding]:
+def version(p: TaskProbe) -> Iterator[Finding]:
     """Tasks and versions known to be broken."""
     for name in _names(p):
         fault = known_fault(name)
@@ -29,14 +29,14 @@ def version(p: Patient) -> Iterator[Finding]:
             return
 
 
-def _names(p: Patient) -> Iterator[str]:
+def _names(p: TaskProbe) -> Iterator[str]:
     """What the task is called, before it is made, since that may fail, and after."""
     yield p.case.name
     if p.bare.spec is not None:
         yield p.bare.spec.id
 
 
-def interface(p: Patient) -> Iterator[Finding]:
+def interface(p: TaskProbe) -> Iterator[Finding]:
     """Spaces, `reset(seed=, options=)` -> (obs, info), `step` -> five values of the right kinds."""
     yield from _spaces(p.bare) or _resets(p, p.bare) or _steps(p, p.bare)
 
@@ -58,7 +58,7 @@ def _spaces(env: Any) -> list[Finding]:
     return []
 
 
-def _resets(p: Patient, env: Any) -> list[Finding]:
+def _resets(p: TaskProbe, env: Any) -> list[Finding]:
     known = inspect.signature(env.unwrapped.reset).parameters
     anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     missing = [name for name in ("seed", "options") if name not in known and not anything]
@@ -73,7 +73,7 @@ def _resets(p: Patient, env: Any) -> list[Finding]:
     return _shape(env.observation_space, answer[0], "reset()")
 
 
-def _steps(p: Patient, env: Any) -> list[Finding]:
+def _steps(p: TaskProbe, env: Any) -> list[Finding]:
     p.ask("reset", lambda: env.reset(seed=0))
     action = draw(env.action_space, p.rng)
     answer = p.ask("step", lambda: env.step(action))

@@ -10,15 +10,15 @@ import numpy as np
 from cairn.core.calls import option
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import Patient, Raised
 from cairn.doctor.play import Trace
+from cairn.doctor.task_probe import Raised, TaskProbe
 
 DEATHS = 3  # at least so many, to speak of them
 SURE = 0.1  # of what living costs: by so much must dying be cheaper
 SHORT = 10  # a game of so few moves may well have a fixed number of them
 
 
-def dying_pays(p: Patient) -> Iterator[Finding]:
+def dying_pays(p: TaskProbe) -> Iterator[Finding]:
     """Ending early must not beat living on: V(living) = r̄ (1 - γᵀ)/(1 - γ) against the reward of a death.
 
     r̄ is the best mean reward of any stretch of 1/(1 - γ) steps that was seen, so living is given every advantage.
@@ -55,7 +55,7 @@ def dying_pays(p: Patient) -> Iterator[Finding]:
     )
 
 
-def limit(p: Patient) -> Iterator[Finding]:
+def limit(p: TaskProbe) -> Iterator[Finding]:
     """A time limit is a truncation: the value of the state does not end there. Told as both, it is an end too."""
     ended = [t for t in p.plays if t.terminated and t.success is not True]
     if len(ended) < DEATHS:
@@ -80,7 +80,7 @@ def limit(p: Patient) -> Iterator[Finding]:
     )
 
 
-def endless(p: Patient) -> Iterator[Finding]:
+def endless(p: TaskProbe) -> Iterator[Finding]:
     """An episode must end some time."""
     longest = max((t.length for t in p.plays), default=0)
     if p.limit is None and longest >= 1000 and not any(t.ended for t in p.plays):
@@ -94,7 +94,7 @@ def endless(p: Patient) -> Iterator[Finding]:
         )
 
 
-def _arrived(p: Patient, t: Trace, best: float) -> bool | None:
+def _arrived(p: TaskProbe, t: Trace, best: float) -> bool | None:
     """Whether an end is the one the task is about; None where nothing tells, not even a better reward than before."""
     if t.success:
         return True
@@ -106,7 +106,7 @@ def _arrived(p: Patient, t: Trace, best: float) -> bool | None:
     return True if t.reward[-1] > best + 1e-6 else None
 
 
-def _usual(p: Patient) -> bool:
+def _usual(p: TaskProbe) -> bool:
     """Whether uniform play mostly ends so: to fail is easy, to succeed by chance is not."""
     uniform = [t for t in p.plays if t.behaviour == "uniform"]
     return 2 * sum(t.terminated for t in uniform) > len(uniform)

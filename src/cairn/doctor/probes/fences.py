@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cairn.core.types import Array
-from cairn.doctor.patient import Copy, Patient, Raised
 from cairn.doctor.play import draw
+from cairn.doctor.task_probe import Copy, Raised, TaskProbe
 
 SEEDS = 6  # starts that are explored
 SHARE = 0.2  # of the time given, for all of them
@@ -47,7 +47,7 @@ class Explored:
         return LEAST <= len(self.places) <= self.moves / AGAIN and self.last_new < self.moves / 2
 
 
-def explored(p: Patient) -> list[Explored]:
+def explored(p: TaskProbe) -> list[Explored]:
     """One for each start there was time for; none where it would take too long, or the task does not repeat itself."""
     goal = p.spec.goal
     assert goal is not None
@@ -70,7 +70,7 @@ def explored(p: Patient) -> list[Explored]:
 class _Grid:
     """Observations as places, the achieved goal in cells, and as states, with the rest of what is seen, coarsely."""
 
-    def __init__(self, p: Patient, cells: int) -> None:
+    def __init__(self, p: TaskProbe, cells: int) -> None:
         goal = p.spec.goal
         assert goal is not None
         self.goal = goal
@@ -95,7 +95,7 @@ class _Grid:
         return bytes(np.minimum(np.maximum(cell, -self.ends), self.ends).astype("int16").tobytes())
 
 
-def _explore(p: Patient, grid: _Grid, seed: int, until: float) -> Explored | None:
+def _explore(p: TaskProbe, grid: _Grid, seed: int, until: float) -> Explored | None:
     """From the start of a seed until the goal is reached, nothing new is found or time is up."""
     copy, rng = p.first, np.random.default_rng(seed)
     obs = copy.reset(seed=seed)
@@ -120,7 +120,7 @@ def _explore(p: Patient, grid: _Grid, seed: int, until: float) -> Explored | Non
 
 
 def _wander(
-    p: Patient,
+    p: TaskProbe,
     copy: Copy,
     grid: _Grid,
     found: Explored,
@@ -155,7 +155,7 @@ def _wander(
     _arrive(p, grid, found, np.array([a for a, _ in seen]), np.array([d for _, d in seen]))
 
 
-def _arrive(p: Patient, grid: _Grid, found: Explored, achieved: Array, desired: Array) -> None:
+def _arrive(p: TaskProbe, grid: _Grid, found: Explored, achieved: Array, desired: Array) -> None:
     """Whether the place of the goal was entered, or the goal that was shown on the way was reached by its rule."""
     apart = np.linalg.norm(achieved - found.goal, axis=1)
     found.nearest = min(found.nearest, float(apart.min()))

@@ -14,11 +14,11 @@ from cairn.core.calls import option
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding, plural
-from cairn.doctor.patient import Copy, Patient, Raised
 from cairn.doctor.play import draw, limits, middle
 from cairn.doctor.probes.fences import Explored, explored
 from cairn.doctor.probes.time import distances
-from cairn.vector.base import success_of
+from cairn.doctor.task_probe import Copy, Raised, TaskProbe
+from cairn.vector.protocol import success_of
 
 EXPLAINED = 0.5  # of the variance of a step: where actions explain less, nobody can be led by the hand
 SURELY = 0.95  # explained by actions: then the best speed seen is the best there is
@@ -28,7 +28,7 @@ ATTEMPTS, SHARE = 12, 0.15  # goals that are made for, and the share of the time
 NEAR = 0.1  # of the way: a goal within it counts as approached
 
 
-def rule(p: Patient) -> Iterator[Finding]:
+def rule(p: TaskProbe) -> Iterator[Finding]:
     """`compute_reward` says what the step pays, for many pairs at once."""
     if not isinstance(p.rule, Raised):
         return
@@ -41,7 +41,7 @@ def rule(p: Patient) -> Iterator[Finding]:
     )
 
 
-def success(p: Patient) -> Iterator[Finding]:
+def success(p: TaskProbe) -> Iterator[Finding]:
     """A success that is told is a goal that was reached, and a goal that was reached is told."""
     if p.rule is None or isinstance(p.rule, Raised):
         return
@@ -94,7 +94,7 @@ def _furthest(apart: Array, which: Array) -> str:
     return f"{apart[which].max():.3g}" if which.any() else "0"
 
 
-def _near_goals(p: Patient, rule: GoalRule) -> list[Pair]:
+def _near_goals(p: TaskProbe, rule: GoalRule) -> list[Pair]:
     """Steps with a goal set near by, about as far as the reward still counts as reached. Random play seldom gets there.
 
     The goal is set in the attribute of the task that holds it; where there is none, there are no such steps.
@@ -154,7 +154,7 @@ def _edge(rule: GoalRule, achieved: Array, way: Array) -> float | None:
     return high if low > 1e-9 else None
 
 
-def reachable(p: Patient) -> Iterator[Finding]:
+def reachable(p: TaskProbe) -> Iterator[Finding]:
     """Goals lie where they can be reached: in the region the task declares, within its speed, where one can be led."""
     if p.spec.goal is None or not p.plays:
         return
@@ -235,7 +235,7 @@ class Led:
         )
 
 
-def _led(p: Patient) -> Led | None:
+def _led(p: TaskProbe) -> Led | None:
     """Make for goals by the linear model that random steps suggest; where that drives well, a halt means a limit."""
     space = p.first.action_space
     model = _linear(p, EXPLAINED) if isinstance(space, spaces.Box) else None
@@ -260,7 +260,7 @@ def _unreachable(severity: str, evidence: str) -> Finding:
     )
 
 
-def _linear(p: Patient, explained: float) -> Array | None:
+def _linear(p: TaskProbe, explained: float) -> Array | None:
     """B of Δachieved ≈ action·B over uniform steps; None where that explains too little."""
     rows = [t for t in p.plays if t.length and t.behaviour == "uniform"]
     if not rows:
@@ -290,7 +290,7 @@ def _attempt(copy: Copy, model: Array, until: float) -> tuple[float, float, bool
     return apart[0], min(apart), stuck
 
 
-def _told(p: Patient) -> list[Pair]:
+def _told(p: TaskProbe) -> list[Pair]:
     """Steps at random whose info tells of success, with what was achieved and desired."""
     copy, goal, pairs = p.first, p.spec.goal, []
     assert goal is not None

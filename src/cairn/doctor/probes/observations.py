@@ -12,8 +12,8 @@ from gymnasium import spaces
 from cairn.core.calls import option
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding, plural
-from cairn.doctor.patient import Patient
 from cairn.doctor.play import draw
+from cairn.doctor.task_probe import TaskProbe
 
 LARGE, HUGE = 100.0, 10_000.0  # typical sizes of an entry; networks expect about 1
 FAR = 10.0  # widths of the space: so far out, it is another unit
@@ -21,7 +21,7 @@ MOVES = 64
 STATE, FEW = 0.3, 30  # a correlation that tells of a state, and the steps it takes to tell
 
 
-def finite(p: Patient) -> Iterator[Finding]:
+def finite(p: TaskProbe) -> Iterator[Finding]:
     """No NaN, no infinity."""
     rows = _rows(p)
     bad = ~np.isfinite(rows)
@@ -35,7 +35,7 @@ def finite(p: Patient) -> Iterator[Finding]:
         )
 
 
-def inside(p: Patient) -> Iterator[Finding]:
+def inside(p: TaskProbe) -> Iterator[Finding]:
     """Every observation lies in the space it is said to lie in."""
     env, low, high = p.first, *_bounds(p.first.env.observation_space)
     if low is None or high is None:
@@ -60,7 +60,7 @@ def inside(p: Patient) -> Iterator[Finding]:
     )
 
 
-def informative(p: Patient) -> Iterator[Finding]:
+def informative(p: TaskProbe) -> Iterator[Finding]:
     """Entries that never change, or are another's copy, tell nothing."""
     rows = _rows(p)
     still = np.ptp(rows, axis=0) == 0
@@ -90,7 +90,7 @@ def informative(p: Patient) -> Iterator[Finding]:
         )
 
 
-def _constant(p: Patient, count: int) -> Finding:
+def _constant(p: TaskProbe, count: int) -> Finding:
     """To a bandit that is enough. Where rewards follow from a state, that state is hidden."""
     seen = f"{count:,} observations of {plural(len(p.plays), 'episode')}, all the same"
     state = _hidden_state(p)
@@ -111,7 +111,7 @@ def _constant(p: Patient, count: int) -> Finding:
     )
 
 
-def _hidden_state(p: Patient) -> float:
+def _hidden_state(p: TaskProbe) -> float:
     """How far what an action does not explain of a reward goes on to the next step: its correlation, 0 to 1."""
     traces = [t for t in p.plays if t.length > 1 and t.behaviour == "uniform" and np.isfinite(t.reward).all()]
     if not traces:
@@ -126,7 +126,7 @@ def _hidden_state(p: Patient) -> float:
     return max(0.0, float(np.corrcoef(now, then)[0, 1]))
 
 
-def scale(p: Patient) -> Iterator[Finding]:
+def scale(p: TaskProbe) -> Iterator[Finding]:
     """Networks expect entries of about 1; those of thousands drown the others."""
     if p.images or p.case.normalises:
         return
@@ -145,7 +145,7 @@ def scale(p: Patient) -> Iterator[Finding]:
     )
 
 
-def mutated(p: Patient) -> Iterator[Finding]:
+def mutated(p: TaskProbe) -> Iterator[Finding]:
     """An observation that was returned must stay as it was."""
     copy = p.first
     obs, _ = p.ask("reset", lambda: copy.env.reset(seed=0))
@@ -167,7 +167,7 @@ def mutated(p: Patient) -> Iterator[Finding]:
             obs, _ = p.ask("reset", copy.env.reset)
 
 
-def _rows(p: Patient) -> Array:
+def _rows(p: TaskProbe) -> Array:
     return np.concatenate([trace.obs for trace in p.plays])
 
 

@@ -13,8 +13,8 @@ from gymnasium.utils.seeding import np_random
 
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import SEED, STARTS, Copy, Patient
 from cairn.doctor.play import at_end, draw
+from cairn.doctor.task_probe import SEED, STARTS, Copy, TaskProbe
 
 STEPS = 20
 LATER = 60
@@ -22,7 +22,7 @@ MANY, CHANCE = 60, 1e-3  # resets at most where starts are mostly alike; what ma
 TOLERANCE = 0.01  # of an entry's range in play: a simulator's warm start leaves less than that behind
 
 
-def repeats(p: Patient) -> Iterator[Finding]:
+def repeats(p: TaskProbe) -> Iterator[Finding]:
     """The same seed and the same actions must give the same observations in any copy."""
     one, other = (twin.seen for twin in p.twins)
     if _differ(p, one[0], other[0]):
@@ -44,7 +44,7 @@ def repeats(p: Patient) -> Iterator[Finding]:
         )
 
 
-def forgets(p: Patient) -> Iterator[Finding]:
+def forgets(p: TaskProbe) -> Iterator[Finding]:
     """A reset must not depend on the episodes before it."""
     used, fresh = p.twins[0].copy, p.twins[0].seen[0]
     if _differ(p, fresh, p.twins[1].seen[0]):
@@ -63,7 +63,7 @@ def forgets(p: Patient) -> Iterator[Finding]:
             return
 
 
-def _strange(p: Patient, after: Array) -> bool:
+def _strange(p: TaskProbe, after: Array) -> bool:
     """Whether a start lies outside of where a fresh copy begins: then it is no start but something left over."""
     fresh = p.another()
     rows = np.array([p.first.thin(fresh.reset(seed=seed)) for seed in range(2 * STARTS)], float)
@@ -73,7 +73,7 @@ def _strange(p: Patient, after: Array) -> bool:
     return bool(((row < rows.min(0) - margin) | (row > rows.max(0) + margin)).any())
 
 
-def variety(p: Patient) -> Iterator[Finding]:
+def variety(p: TaskProbe) -> Iterator[Finding]:
     """Episodes and parallel copies must differ from one another where anything is drawn at all."""
     one, seeded = p.first, p.starts
     one.reset(seed=1)
@@ -135,7 +135,7 @@ def _luck(starts: list[Array]) -> float:
     return (max(counts.values()) + 1) / (len(starts) + 1)
 
 
-def _copies_alike(p: Patient, seeded: list[Array]) -> int:
+def _copies_alike(p: TaskProbe, seeded: list[Array]) -> int:
     """How often two copies began alike without a seed, where that is no chance; else 0."""
     if _distinct([np.concatenate(twin.begun) for twin in p.twins]) > 1:
         return 0
@@ -152,7 +152,7 @@ def _copies_alike(p: Patient, seeded: list[Array]) -> int:
     return resets
 
 
-def shared(p: Patient) -> Iterator[Finding]:
+def shared(p: TaskProbe) -> Iterator[Finding]:
     """What one copy does must not reach another in the same process."""
     actions = _actions(p, STEPS)
     one, other = (twin.copy for twin in p.twins)
@@ -195,34 +195,34 @@ def _beside(one: Copy, other: Copy, actions: list[object], end: float) -> list[A
     return rows
 
 
-def _any_differ(p: Patient, a: Array, b: Array, c: Array) -> bool:
+def _any_differ(p: TaskProbe, a: Array, b: Array, c: Array) -> bool:
     return _differ(p, a, b) or _differ(p, a, c)
 
 
-def _actions(p: Patient, count: int) -> list[object]:
+def _actions(p: TaskProbe, count: int) -> list[object]:
     return [draw(p.first.action_space, p.rng) for _ in range(count)]
 
 
-def _soon(p: Patient) -> float:
+def _soon(p: TaskProbe) -> float:
     return time.perf_counter() + 0.03 * p.case.seconds
 
 
-def _apart(p: Patient, a: Array, b: Array) -> Array:
+def _apart(p: TaskProbe, a: Array, b: Array) -> Array:
     """How far two observations are apart, each entry by its range in play; what never moves, in its own unit."""
     a, b = p.first.thin(a).astype(float), p.first.thin(b).astype(float)
     out: Array = np.abs(a - b) / np.where(p.spread > 1e-9, p.spread, 1.0)
     return out
 
 
-def _differ(p: Patient, a: Array, b: Array) -> bool:
+def _differ(p: TaskProbe, a: Array, b: Array) -> bool:
     return bool((_apart(p, a, b) > TOLERANCE).any())
 
 
-def _unlike(p: Patient, some: list[Array], others: list[Array]) -> bool:
+def _unlike(p: TaskProbe, some: list[Array], others: list[Array]) -> bool:
     return len(some) != len(others) or any(map(partial(_differ, p), some, others))
 
 
-def _difference(p: Patient, a: Array, b: Array, when: str) -> str:
+def _difference(p: TaskProbe, a: Array, b: Array, when: str) -> str:
     apart = _apart(p, a, b)
     worst = int(apart.argmax())
     x, y = float(p.first.thin(a)[worst]), float(p.first.thin(b)[worst])
@@ -234,20 +234,20 @@ def _distinct(starts: list[Array]) -> int:
     return len({start.tobytes() for start in starts})
 
 
-def _goal_words(p: Patient, starts: list[Array]) -> str:
+def _goal_words(p: TaskProbe, starts: list[Array]) -> str:
     if p.spec.goal is None:
         return ""
     goal = np.round(starts[0][p.spec.goal.desired], 3).tolist()
     return f", with the goal {goal}"
 
 
-def _later(p: Patient) -> list[Array]:
+def _later(p: TaskProbe) -> list[Array]:
     """What is seen some steps after the start under each of two seeds: a game may look alike before it is on."""
     actions = _actions(p, LATER)
     return [p.first.run(seed, actions)[-1] for seed in (1, 2)]
 
 
-def _reseeds(p: Patient, copy: Copy) -> bool:
+def _reseeds(p: TaskProbe, copy: Copy) -> bool:
     """Whether a reset winds the generator back, where one number was taken from it in between, and it is drawn from."""
     bare: Any = copy.env.unwrapped
     copy.reset()
@@ -260,7 +260,7 @@ def _reseeds(p: Patient, copy: Copy) -> bool:
     return str(bare.np_random.bit_generator.state) == before and _draws(p, copy)
 
 
-def _draws(p: Patient, copy: Copy) -> bool:
+def _draws(p: TaskProbe, copy: Copy) -> bool:
     """Whether the generator is used at all, by a reset or the steps after it."""
     copy.run(None, _actions(p, STEPS))
     bare: Any = copy.env.unwrapped

@@ -8,14 +8,14 @@ import numpy as np
 
 from cairn.core.calls import option
 from cairn.doctor.finding import Finding, plural
-from cairn.doctor.patient import Patient
 from cairn.doctor.play import Trace
+from cairn.doctor.task_probe import TaskProbe
 
 LARGE, SMALL = 1e5, 1e-3  # discounted returns that a critic should not have to fit
 FEW = 200  # steps below which nothing is said of what was never seen
 
 
-def finite(p: Patient) -> Iterator[Finding]:
+def finite(p: TaskProbe) -> Iterator[Finding]:
     """No NaN, no infinity."""
     rewards = np.concatenate([t.reward for t in p.plays])
     bad = int((~np.isfinite(rewards)).sum())
@@ -29,7 +29,7 @@ def finite(p: Patient) -> Iterator[Finding]:
         )
 
 
-def seen(p: Patient) -> Iterator[Finding]:
+def seen(p: TaskProbe) -> Iterator[Finding]:
     """Random play must meet a difference in reward, or in when it ends, or there is nothing to learn from."""
     if sum(t.length for t in p.plays) < FEW:
         return
@@ -67,7 +67,7 @@ def _any(traces: list[Trace]) -> bool:
     return len({r for t in traces for r in t.reward}) > 1 or any(t.terminated for t in traces)
 
 
-def _only_when_held(p: Patient, reward: float) -> Iterator[Finding]:
+def _only_when_held(p: TaskProbe, reward: float) -> Iterator[Finding]:
     if p.spec.goal is None:
         yield Finding(
             "reward-needs-holding",
@@ -78,7 +78,7 @@ def _only_when_held(p: Patient, reward: float) -> Iterator[Finding]:
         )
 
 
-def scale(p: Patient) -> Iterator[Finding]:
+def scale(p: TaskProbe) -> Iterator[Finding]:
     """A critic fits discounted returns; they should be neither thousands nor thousandths."""
     rewards = np.concatenate([t.reward for t in p.plays])
     if not len(rewards) or not np.isfinite(rewards).all() or not rewards.any():

@@ -8,14 +8,14 @@ import numpy as np
 
 from cairn.core.types import Array
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import Patient, Raised
+from cairn.doctor.task_probe import Raised, TaskProbe
 
 FAINT, GONE = 0.05, 0.01  # what is left of a reward when it arrives where it is needed
 STRIDE = 10  # steps over which a speed is measured, so that a jump is none
 FINE = 0.01  # of an entry's range: what a decision should move at least, at the best speed
 
 
-def horizon(p: Patient) -> Iterator[Finding]:
+def horizon(p: TaskProbe) -> Iterator[Finding]:
     """A reward n decisions ahead counts γⁿ: it must not have faded before it gets there."""
     found = _to_goal(p) if p.spec.goal is not None else _to_reward(p)
     gamma = p.case.gamma
@@ -36,7 +36,7 @@ def horizon(p: Patient) -> Iterator[Finding]:
     )
 
 
-def control_rate(p: Patient) -> Iterator[Finding]:
+def control_rate(p: TaskProbe) -> Iterator[Finding]:
     """One decision must move the task a little: noise that is drawn anew too often undoes itself."""
     if p.images:
         return
@@ -53,7 +53,7 @@ def control_rate(p: Patient) -> Iterator[Finding]:
     )
 
 
-def pace(p: Patient) -> float | None:
+def pace(p: TaskProbe) -> float | None:
     """How much of its range the median entry moves in a step, at the best speed it was seen to keep for a while.
 
     Entries that stand still within an episode (a context, a goal) do not count."""
@@ -70,7 +70,7 @@ def pace(p: Patient) -> float | None:
     return float(np.median(best[: len(moving)][moving] / p.spread[: len(moving)][moving]))
 
 
-def distances(p: Patient) -> tuple[Array, float, float]:
+def distances(p: TaskProbe) -> tuple[Array, float, float]:
     """From the start to the goal, by seed and by episode; the furthest anyone got; the best speed, per step."""
     goal = p.spec.goal
     assert goal is not None
@@ -87,7 +87,7 @@ def distances(p: Patient) -> tuple[Array, float, float]:
     return apart, moved, max(speeds, default=0.0)
 
 
-def _to_goal(p: Patient) -> tuple[float, str] | None:
+def _to_goal(p: TaskProbe) -> tuple[float, str] | None:
     """Decisions to the goal on a straight line at the best speed seen: no policy can need fewer."""
     if p.rule is None or isinstance(p.rule, Raised) or not p.plays:
         return None
@@ -101,7 +101,7 @@ def _to_goal(p: Patient) -> tuple[float, str] | None:
     return far / speed, f"the goal is {far:.3g} away, the best speed {speed:.3g} a step, so {far / speed:.0f} at least"
 
 
-def _to_reward(p: Patient) -> tuple[float, str] | None:
+def _to_reward(p: TaskProbe) -> tuple[float, str] | None:
     """Decisions to the first reward that is not the usual one, or to the first end."""
     rewards = [t.reward for t in p.plays if t.length]
     if not rewards:

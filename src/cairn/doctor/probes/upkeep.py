@@ -12,8 +12,8 @@ import numpy as np
 
 from cairn.core.calls import option
 from cairn.doctor.finding import Finding
-from cairn.doctor.patient import Copy, Patient
 from cairn.doctor.play import draw
+from cairn.doctor.task_probe import Copy, TaskProbe
 
 SLOW, CRAWLING = 100.0, 10.0  # steps a second: 2.8 and 28 hours for a million
 STEPS, RESETS = 200, 10
@@ -22,7 +22,7 @@ GIGABYTE = 2**30
 LEAK = 4 * 2**20  # bytes in one half of the watch: less may be anybody's cache
 
 
-def speed(p: Patient) -> Iterator[Finding]:
+def speed(p: TaskProbe) -> Iterator[Finding]:
     """Steps and resets, by the clock."""
     copy = p.first
     stepping: list[float] = []
@@ -59,7 +59,7 @@ def speed(p: Patient) -> Iterator[Finding]:
         )
 
 
-def leaks(p: Patient) -> Iterator[Finding]:
+def leaks(p: TaskProbe) -> Iterator[Finding]:
     """Memory and files must not grow with episodes."""
     copy = p.first
     share = LEAK_SHARE * p.case.seconds
@@ -92,7 +92,7 @@ def leaks(p: Patient) -> Iterator[Finding]:
         )
 
 
-def _churn(p: Patient, copy: Copy, seconds: float) -> tuple[int, int]:
+def _churn(p: TaskProbe, copy: Copy, seconds: float) -> tuple[int, int]:
     """Short episodes for so long; resets and steps. What is drawn and seen is not kept."""
     until, resets, steps = time.perf_counter() + seconds, 0, 0
     while time.perf_counter() < until:

@@ -1,0 +1,163 @@
+"""Deep Q-learning (Mnih et al. 2015) with double estimation (van Hasselt et al. 2016) and n-step returns.
+
+Options, each with its paper: dueling streams (Wang et al. 2016), quantiles of the return (Dabney et al. 2018; both in
+`nets/values.py`), replay by priority (Schaul et al. 2016; `replay/prioritised.py`), and an ε for each environment, so
+that some try new things while others make use of what is known (Horgan et al. 2018).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cairn.core.agent import Metrics
+from cairn.core.checks import Ahead, Count, Natural, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import huber_td, importance, quantile_huber
+from cairn.core.schedules import Rate, Share, constant, linear
+from cairn.core.state import Parts
+from cairn.core.types import Discrete, Spec, Transition, WeightedTransition
+from cairn.nets.cnn import Vision, sees_images
+from cairn.nets.encoder import Encoder
+from cairn.nets.graphs import graphed
+from cairn.nets.health import dead_units
+from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.seeding import seeded
+from cairn.nets.values import q_net
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    hidden: Widths = (256, 256)  # units of each layer of Q; images have a network of their own
+    lr: Rate = constant(1e-3)
+    gamma: Unit = 0.99  # γ
+    batch_size: Count = 64
+    capacity: Count = 100_000  # transitions kept
+    frame_bytes: Natural = 0  # stacked frames compressed, so many bytes kept for each; 0: as they are
+    learning_starts: Natural = 1_000  # steps of random actions first
+    updates_per_step: Positive = 0.5  # gradient steps per environment step
+    n_step: Ahead = 1  # n
+    double: bool = True  # choose with Q, judge with the target
+    dueling: bool = False  # Q = V + A - mean A
+    quantiles: Natural = 0  # K of the return, whose mean is Q; 0: the mean alone
+    priority: Unit = 0.0  # α: drawn in proportion to |δ|^α; 0: evenly
+    priority_beta: Share = linear(0.4, 1.0)  # β: how far the uneven draw is corrected
+    epsilon: Share = linear(1.0, 0.05, 0.2)  # ε
+    epsilon_spread: NonNegative = 0.0  # α: environment i of N has ε^(1 + αi / (N - 1)); 0: all have ε
+    tau: Unit = 1.0  # τ: share of Q taken over at each target update
+    target_every: Count = 250  # updates between target updates
+    max_norm: Positive = 10.0  # gradient norm
+    adam_eps: Positive = 1e-8  # in the denominator: larger, it keeps steps small where gradients are
+    q_range: tuple[float, ...] | None = None  # (least, most) a return can be, where that is known: targets keep to it
+    normalise: bool = False  # observations and goals, by running statistics
+    layer_norm: bool = False  # centred and scaled layers (Gallici et al. 2025), against units that die
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    cnn: Vision = "nature"  # what reads images
+    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+
+
+class DQN:
+    """Q(s, ·) by regression on y = r + γⁿ Q'(s', argmax Q(s', ·)); acts greedily but for a share ε of coins."""
+
+    def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        if not isinstance(spec.action, Discrete):
+            raise CairnError("DQN acts in discrete action spaces only; use sac, td3 or ppo for this task.")
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
+        if cfg.q_range is not None and (len(cfg.q_range) != 2 or not cfg.q_range[0] < cfg.q_range[1]):
+            raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the least first.")
+        self.actions = spec.action.n
+        seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
+        self.encoder = Encoder(spec, images=images, **seen).to(device)
+        shape: Any = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "layer_norm": cfg.layer_norm}
+        shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16}
+        with seeded(seed):
+            q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)
+        self.q: nn.Module = q.to(device)
+        self.target = copy.deepcopy(self.q)
+        self.opt = Optimizer(self.q, lr=cfg.lr(0), eps=cfg.adam_eps, max_norm=cfg.max_norm)
+        self.target_flat = Flat(self.target)
+        self.allowed: Callable[[Tensor], Tensor] | None = None  # obs -> [N, actions] bool; None: all of them
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.updates = torch.zeros((), dtype=torch.int64)
+        self.learn, self.toss = graphed(self._learn, self.generator), graphed(self._toss, self.generator)
+        self.policy_parts: Parts = {"encoder": self.encoder, "q": self.q, "target": self.target}
+        self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
+        if not explore:
+            return self._best(self.q(self.encoder(obs)), obs)
+        epsilon = torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)
+        if self.cfg.epsilon_spread and len(obs) > 1:
+            epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
+        return self.toss([obs, epsilon])
+
+    def _toss(self, seen: list[Tensor]) -> Tensor:
+        """What is best for obs [N, ...], or with a share ε any action: `seen` is both."""
+        obs, epsilon = seen
+        coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
+        return torch.where(coin < epsilon, self.dice(obs), self._best(self.q(self.encoder(obs)), obs))
+
+    def dice(self, obs: Tensor) -> Tensor:
+        """Actions [N], each that is allowed equally likely."""
+        if self.allowed is None:
+            return torch.randint(self.actions, (len(obs),), generator=self.generator, device=obs.device)
+        return torch.multinomial(self.allowed(obs).float(), 1, generator=self.generator)[:, 0]
+
+    def _best(self, q: Tensor, obs: Tensor) -> Tensor:
+        """The allowed action of the highest q [N, actions]; one that is never taken never learns what it is worth."""
+        return (q if self.allowed is None else q.masked_fill(~self.allowed(obs), -torch.inf)).argmax(-1)
+
+    def _judge(self, net: nn.Module, obs: Tensor) -> Tensor:
+        """Q(s, ·) [B, actions] or, where those are kept, quantiles of the return [B, actions, K]."""
+        out: Tensor = net.quantiles(obs) if self.cfg.quantiles else net(obs)  # type: ignore[operator]
+        return out
+
+    @torch.no_grad()
+    def td_target(self, batch: Transition, seen: Tensor) -> Tensor:
+        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B], or [B, K] quantiles.
+
+        The batch is encoded; `seen` is s' as it was before.
+        """
+        judged = self._judge(self.target, batch.next_obs)
+        mean = judged.mean(-1) if self.cfg.quantiles else judged
+        best = self._best(self.q(batch.next_obs) if self.cfg.double else mean, seen)
+        reward, discount = (x[:, None] if self.cfg.quantiles else x for x in (batch.reward, batch.discount))
+        target = torch.addcmul(reward, discount, _of(judged, best))
+        return target if self.cfg.q_range is None else target.clamp(*self.cfg.q_range)
+
+    def update(self, batch: Transition) -> Metrics:
+        self.opt.lr = self.cfg.lr(self.progress)
+        self.updates += 1
+        if isinstance(batch, WeightedTransition):
+            batch = replace(batch, weight=importance(batch.weight, self.cfg.priority_beta(self.progress)))
+        metrics = self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
+        return {**metrics, "train/dead_units": lambda: dead_units((self.q, self.encoder(batch.obs)))}
+
+    def _learn(self, batch: Transition, move_target: bool) -> dict[str, Tensor]:
+        seen = batch.next_obs
+        batch = self.encoder.learn(batch)
+        q, target = _of(self._judge(self.q, batch.obs), batch.action), self.td_target(batch, seen)
+        distance = quantile_huber if self.cfg.quantiles else huber_td
+        weight = batch.weight if isinstance(batch, WeightedTransition) else None
+        loss = distance(q, target, weight)
+        self.opt.step(loss)
+        if move_target:
+            lerp_(self.target_flat, self.opt.flat, self.cfg.tau)
+        metrics = {"train/loss": loss.detach(), "train/q_mean": q.detach()}
+        if weight is not None:
+            metrics["train/td_error"] = (target - q.detach()).view(len(q), -1).mean(-1).abs()
+        return metrics
+
+
+def _of(judged: Tensor, action: Tensor) -> Tensor:
+    """What [B, actions] or [B, actions, K] says of one action each: [B] or [B, K]."""
+    at = action[:, None] if judged.dim() == 2 else action[:, None, None].expand(-1, -1, judged.shape[2])
+    return judged.gather(1, at)[:, 0]

@@ -1,0 +1,1 @@
+"""HIRO: two levels, its replay of segments and its loop."""

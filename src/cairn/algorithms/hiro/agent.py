@@ -1,0 +1,335 @@
+"""Hierarchical reinforcement learning with off-policy correction (HIRO; Nachum et al. 2018).
+
+Every c steps a high level μʰⁱ(s) asks for a displacement g of some coordinates of the observation, and a low level
+μˡᵒ(s, g) is paid for bringing it about: r = -‖s + g - s'‖. Between two choices the subgoal moves against the state,
+h(s, g, s') = s + g - s', so the point s + g it stands for, the target, stays where it is: we keep the target, and
+the displacement is how the low level is shown it. The low level thereby is a goal-conditioned learner like any other,
+and a policy that was trained on goals alone can take its place.
+
+The high level learns from windows played by low levels of long ago. The correction asks, for each, which subgoal the
+present low level would most likely have been given, had it played the window's actions: B windows × K candidates × c
+steps in one pass. Both levels are our own learners: sac and td3 in continuous spaces, dqn in discrete ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cairn.algorithms.dqn import DQN, DQNConfig
+from cairn.algorithms.sac import SAC, SACConfig
+from cairn.algorithms.td3 import TD3, TD3Config
+from cairn.core.agent import Metrics
+from cairn.core.checks import AnyIndices, Count, Indices, Lengths, NonNegative, Positive, Unit, validated
+from cairn.core.errors import CairnError
+from cairn.core.state import Part
+from cairn.core.types import Array, Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
+
+LevelConfig = DQNConfig | SACConfig | TD3Config
+Level = DQN | SAC | TD3
+LEARNERS: dict[type, type[Level]] = {DQNConfig: DQN, SACConfig: SAC, TD3Config: TD3}
+CACHED = 6_400  # states the low level is asked about at a time: on a CPU more would leave its cache
+MOST_SUBGOALS = 10_000  # that a dqn may choose among
+
+
+@dataclass(frozen=True)
+class HIROConfig:
+    high: LevelConfig = TD3Config(updates_per_step=0.1)  # chooses subgoals
+    low: LevelConfig = TD3Config()  # reaches them
+    subgoal: Indices | None = None  # (from, to): the slice of the observation; None: the task's goal space
+    subgoal_range: Lengths = (1.0,)  # how far a subgoal may lie from the state, for each axis
+    every: Count = 10  # c: steps between two subgoals
+    bins: Count = 5  # displacements of each axis that a dqn chooses among
+    hide: AnyIndices = ()  # entries of the observation that the low level does not see, so that skills travel
+    low_reward: Literal["distance", "within"] = "distance"  # -‖s + g - s'‖, or -1 until it is within `near`
+    near: Positive = 0.05  # a subgoal counts as reached
+    low_scale: Positive = 1.0  # times the low level's reward
+    high_scale: Positive = 1.0  # times the task's reward
+    low_hindsight: Unit = 0.0  # share of the low level's batch that makes for what was reached soon after
+    low_ahead: Count | None = None  # at most so many steps after; None: c
+    high_hindsight: Unit = 0.0  # share of the high level's batch with a goal of hindsight
+    correction: Literal["likeliest", "achieved", "off"] = "likeliest"  # the paper's; s' - s itself; none
+    candidates: Count = 10  # K, the subgoal asked for and the displacement achieved among them
+    spread: NonNegative = 0.5  # σ of the other candidates around s' - s, as a share of the range
+    subgoals: Literal["learned", "random"] = "learned"  # random trains the low level on its own
+    freeze: Literal["none", "low", "high"] = "none"
+
+
+@dataclass
+class SubgoalState:
+    """What a hierarchy remembers of each of N environments: the point it makes for, and the steps since it was chosen.
+
+    asked [N, d] is the point the high level named, target [N, d] the nearest to it that can be reached, which the low
+    level is shown; clock [N] int64, 0 where a subgoal is to be chosen next
+    """
+
+    asked: Tensor
+    target: Tensor
+    clock: Tensor
+
+    def forget(self, which: Array) -> None:
+        """[N] bool: these begin an episode."""
+        self.clock[torch.from_numpy(which).to(self.clock.device)] = 0
+
+
+class HIRO:
+    """Two learners, one above the other."""
+
+    def __init__(self, cfg: HIROConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self._progress = spec, 0.0
+        self.positions = _positions(cfg, spec)
+        self.dim = self.positions.stop - self.positions.start
+        _check(cfg, spec, self.dim)
+        self.range = torch.tensor(cfg.subgoal_range, device=device)
+        self.seen = spec.obs_shape[0] if spec.goal is None else spec.goal.observation  # the low level's share of obs
+        self.shown = torch.ones(self.seen, device=device)
+        self.shown[list(cfg.hide)] = 0.0
+        layout = GoalSpec(self.seen, self.dim, seen=not cfg.hide)
+        low_spec = Spec((self.seen + 2 * self.dim,), "float32", spec.action, layout)
+        self.table: Tensor | None = None  # [choices, d] where the high level is a dqn
+        ends = cfg.subgoal_range
+        choice: Box | Discrete = Box((self.dim,), tuple(-r for r in ends), ends)
+        if isinstance(cfg.high, DQNConfig):
+            axes = [np.linspace(-r, r, cfg.bins) for r in ends]
+            self.table = torch.tensor(list(itertools.product(*axes)), dtype=torch.float32, device=device)
+            choice = Discrete(len(self.table))
+        high_spec = Spec(spec.obs_shape, spec.obs_dtype, choice, spec.goal)
+        self.high = LEARNERS[type(cfg.high)](cfg.high, high_spec, seed=seed, device=device)  # type: ignore[arg-type]
+        if isinstance(self.high, DQN) and spec.reachable is not None:
+            self.boxes = torch.tensor(spec.reachable.boxes, device=device).unbind(1)  # low and high, [boxes, axes] each
+            self.high.allowed = self.offered
+        low = replace(cfg.low, relative_goals=True)
+        self.low = LEARNERS[type(low)](low, low_spec, seed=seed + 1, device=device)  # type: ignore[arg-type]
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.updates = torch.zeros(2, dtype=torch.int64)  # of the high and of the low level
+        self.policy_parts: Mapping[str, Part] = _both(self.high.policy_parts, self.low.policy_parts)
+        self.training_parts: Mapping[str, Part] = {
+            **_both(self.high.training_parts, self.low.training_parts),
+            "generator": self.generator,
+            "updates": self.updates,
+        }
+
+    @property
+    def progress(self) -> float:
+        return self._progress
+
+    @progress.setter
+    def progress(self, share: float) -> None:
+        self._progress = self.high.progress = self.low.progress = share
+
+    # -- acting
+
+    def memory(self, count: int) -> SubgoalState:
+        """For `count` environments at the beginning of an episode."""
+        where = self.range.device
+        nowhere = torch.zeros(count, self.dim, device=where)
+        return SubgoalState(nowhere, nowhere.clone(), torch.zeros(count, dtype=torch.int64, device=where))
+
+    def act(
+        self, obs: Tensor, *, explore: bool, memory: SubgoalState | None = None, random_subgoals: bool = False
+    ) -> Tensor:
+        """Choose subgoals where due (at random where `random_subgoals`), act towards them, advance the clocks.
+
+        Without a memory every observation is taken as an episode's first.
+        """
+        memory = self.memory(len(obs)) if memory is None else memory
+        due = memory.clock == 0
+        if due.any():
+            if explore or random_subgoals or self.cfg.subgoals == "random":
+                asked = self.choose(obs[due], explore=explore, random_subgoals=random_subgoals)
+            else:  # among all rows, so that what is chosen for one does not depend on whose turn it is too
+                asked = self.choose(obs, explore=False)[due]
+            memory.asked[due] = asked
+            memory.target[due] = self.within_reach(asked)
+        memory.clock = (memory.clock + 1) % self.cfg.every
+        return self.low.act(self.low_view(obs, memory.target), explore=explore)
+
+    @torch.no_grad()
+    def choose(self, obs: Tensor, *, explore: bool, random_subgoals: bool = False) -> Tensor:
+        """The points the high level asks for, [N, d]. It learns of them as they are: moved, a part of its actions would
+        never be tried, and what they are worth stay a guess."""
+        anything = random_subgoals or self.cfg.subgoals == "random"
+        if isinstance(self.high, DQN):
+            assert self.table is not None
+            displacement = self.table[self.high.dice(obs) if anything else self.high.act(obs, explore=explore)]
+        elif anything:
+            like = torch.empty(len(obs), self.dim, device=obs.device)
+            displacement = like.uniform_(-1, 1, generator=self.generator) * self.range
+        else:
+            displacement = self.high.act(obs, explore=explore) * self.range
+        return obs[:, self.positions] + displacement
+
+    def within_reach(self, target: Tensor) -> Tensor:
+        """[..., d] -> [..., d]: the nearest point that the task does not say is out of reach."""
+        reachable = self.spec.reachable
+        return target if reachable is None else reachable.nearest(target)
+
+    def offered(self, obs: Tensor) -> Tensor:
+        """[N, choices] bool: which of the table can be reached as they are; every one where none can.
+
+        Another would lead to where one of these leads as well.
+        """
+        assert self.table is not None
+        low, high = self.boxes
+        target = (obs[:, None, self.positions] + self.table)[:, :, None, : low.shape[-1]]
+        inside = ((low <= target) & (target <= high)).all(-1).any(-1)
+        return inside | ~inside.any(-1, keepdim=True)
+
+    def low_view(self, obs: Tensor, target: Tensor) -> Tensor:
+        """What the low level is shown: the observation less what is hidden, where it is, where it is to be."""
+        return torch.cat([obs[..., : self.seen] * self.shown, obs[..., self.positions], target], -1)
+
+    def high_action(self, displacement: Tensor) -> Tensor:
+        """A displacement [..., d] as the high level's action: in [-1, 1]ᵈ, or the nearest of the table."""
+        if self.table is None:
+            return (displacement / self.range).clamp(-1, 1)
+        apart = (displacement.unsqueeze(-2) - self.table) / self.range
+        return apart.square().sum(-1).argmin(-1)
+
+    # -- learning
+
+    def update_low(self, batch: SubgoalBatch) -> Metrics:
+        metrics = self.low.update(self.paid(batch))
+        return {f"low/{name.removeprefix('train/')}": value for name, value in metrics.items()}
+
+    def paid(self, batch: SubgoalBatch) -> Transition:
+        """Steps as the low level learns from them. A window's end is no end to it.
+
+        The end of the world leaves it where it was for ever, r + γr + γ²r + … = r / (1 - γ): each step costs, and an
+        end that cost nothing more would be the best a subgoal far away has to offer.
+        """
+        gamma = self.cfg.low.gamma
+        target = self.within_reach(batch.target)
+        apart = (batch.next_obs[:, self.positions] - target).norm(dim=-1)
+        reward = -apart if self.cfg.low_reward == "distance" else (apart <= self.cfg.near).float() - 1.0
+        reward = torch.where(batch.terminated, reward / (1 - gamma), reward)
+        discount = gamma * (~batch.terminated).float()
+        obs, next_obs = self.low_view(batch.obs, target), self.low_view(batch.next_obs, target)
+        return Transition(obs, batch.action, self.cfg.low_scale * reward, next_obs, discount)
+
+    def update_high(self, window: Window) -> Metrics:
+        """One step of the high level, with the subgoals that the present low level makes likely."""
+        start = window.obs[:, 0]
+        here = start[:, self.positions]
+        asked = window.target - here
+        displacement = self.corrected(window, asked)
+        batch = Transition(
+            start,
+            self.high_action(displacement),
+            self.cfg.high_scale * window.reward,
+            window.next_obs,
+            self.cfg.high.gamma * (~window.terminated).float(),
+        )
+        metrics = self.high.update(batch)
+        changed = ((displacement - asked).abs() > 1e-6 * self.range).any(-1).float().mean()
+        named = {f"high/{name.removeprefix('train/')}": value for name, value in metrics.items()}
+        return {**named, "hiro/correction_changed": changed}
+
+    @torch.no_grad()
+    def corrected(self, window: Window, asked: Tensor) -> Tensor:
+        """The displacement [B, d] to learn each window with."""
+        if self.cfg.correction == "off":
+            return asked
+        achieved = window.next_obs[:, self.positions] - window.obs[:, 0, self.positions]
+        if self.cfg.correction == "achieved":
+            return achieved.clamp(-self.range, self.range)
+        candidates = self.candidates(window, asked, achieved)
+        best = self.likelihood(window, candidates).argmax(1)
+        return candidates[torch.arange(len(best), device=best.device), best]
+
+    def candidates(self, window: Window, asked: Tensor, achieved: Tensor) -> Tensor:
+        """[B, K, d]: what was asked, what was achieved, and draws from N(achieved, spread · range), all in range."""
+        draws = max(self.cfg.candidates - 2, 0)
+        noise = torch.empty(len(asked), draws, self.dim, device=asked.device).normal_(generator=self.generator)
+        around = achieved[:, None] + noise * (self.cfg.spread * self.range)
+        found = torch.cat([asked[:, None], achieved[:, None], around], 1)[:, : self.cfg.candidates]
+        found = found.clamp(-self.range, self.range)
+        if self.table is not None:
+            found = self.table[self.high_action(found)]
+        here = window.obs[:, :1, self.positions]
+        found[:, 1:] = self.within_reach(here + found[:, 1:]) - here  # what was asked is left to the bit as it was
+        return found
+
+    def likelihood(self, window: Window, displacement: Tensor) -> Tensor:
+        """log P(a₁..a_c | s, g) up to a constant for each of K candidates, [B, K], in one pass of the low level.
+
+        -½ Σᵢ ‖aᵢ - μˡᵒ(sᵢ, s₁ + g - sᵢ)‖² over the steps inside; with a dqn, Σᵢ Q(sᵢ, aᵢ) - max Q(sᵢ, ·).
+        """
+        rows = displacement.shape[1] * window.obs.shape[1]
+        share = max(CACHED // rows, 1) if displacement.device.type == "cpu" else len(displacement)
+        columns = (window.obs, window.action, window.inside, displacement)
+        parts = zip(*(torch.split(column, share) for column in columns), strict=True)
+        return torch.cat([self._fit(*part) for part in parts])
+
+    def _fit(self, obs: Tensor, action: Tensor, inside: Tensor, displacement: Tensor) -> Tensor:
+        """The likelihood of some of the windows, [b, K]."""
+        batch, k, c = *displacement.shape[:2], obs.shape[1]
+        target = self.within_reach(obs[:, :1, self.positions] + displacement)  # [b, K, d]
+        states = obs[:, None].expand(batch, k, c, -1)
+        view = self.low_view(states, target[:, :, None].expand(batch, k, c, -1)).flatten(0, 2)
+        if isinstance(self.low, DQN):
+            q = self.low.q(self.low.encoder(view)).view(batch, k, c, -1)
+            fit = q.gather(-1, action[:, None, :, None].expand(batch, k, c, 1))[..., 0] - q.amax(-1)
+        else:
+            asked = self.low.act(view, explore=False).view(batch, k, c, -1)
+            fit = -0.5 * (asked - action[:, None]).square().sum(-1)
+        score: Tensor = (fit * inside[:, None]).sum(-1)
+        return score
+
+
+def _both(high: Mapping[str, Part], low: Mapping[str, Part]) -> dict[str, Part]:
+    return {f"{level}.{name}": part for level, parts in (("high", high), ("low", low)) for name, part in parts.items()}
+
+
+def _positions(cfg: HIROConfig, spec: Spec) -> slice:
+    """The slice of the flat observation that subgoals are displacements in."""
+    if len(spec.obs_shape) != 1:
+        raise CairnError(f"hiro needs flat observations to point into; this task's have shape {spec.obs_shape}.")
+    if cfg.subgoal is None:
+        if spec.goal is None:
+            raise CairnError(
+                "agent.subgoal is not set, and this task has no goals; give its slice by two numbers, FROM and TO."
+            )
+        return spec.goal.achieved
+    width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
+    if len(cfg.subgoal) != 2 or not 0 <= cfg.subgoal[0] < cfg.subgoal[1] <= width:
+        raise CairnError(
+            f"agent.subgoal is {cfg.subgoal}; it must be two numbers, FROM and TO, with 0 <= FROM < TO <= {width},"
+            " the width of the observation."
+        )
+    return slice(*cfg.subgoal)
+
+
+def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
+    if len(cfg.subgoal_range) != dim:
+        raise CairnError(
+            f"agent.subgoal_range has {len(cfg.subgoal_range)} numbers; subgoals have {dim} axes, and each needs one."
+        )
+    if not all(math.isfinite(r) and r > 0 for r in cfg.subgoal_range):
+        raise CairnError(f"agent.subgoal_range is {cfg.subgoal_range}; each number must be greater than 0.")
+    width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
+    for index in cfg.hide:
+        if not 0 <= index < width:
+            raise CairnError(f"agent.hide names {index}; the observation has the entries 0 to {width - 1}.")
+    discrete = isinstance(spec.action, Discrete)
+    if discrete != isinstance(cfg.low, DQNConfig):
+        kind = "discrete: agent.low must be a dqn" if discrete else "continuous: agent.low must be a sac or td3"
+        raise CairnError(f"the actions of this task are {kind}.")
+    if isinstance(cfg.high, DQNConfig) and cfg.bins ** min(dim, 64) > MOST_SUBGOALS:
+        raise CairnError(
+            f"agent.bins of {cfg.bins} on {dim} axes makes {float(cfg.bins) ** min(dim, 16):,.0f} subgoals or more;"
+            f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
+        )
+    if cfg.low.gamma == 1:
+        raise CairnError("agent.low.gamma is 1; each step of the low level costs, so it cannot look ahead for ever.")
+    for name, level in (("high", cfg.high), ("low", cfg.low)):
+        if level.n_step != 1:
+            raise CairnError(f"agent.{name}.n_step is {level.n_step}; the levels of hiro learn from single steps.")

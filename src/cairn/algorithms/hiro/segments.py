@@ -1,0 +1,209 @@
+"""The windows of a hierarchy (Nachum et al. 2018): stretches of at most c steps under one subgoal.
+
+Every step is stored once, in the ring. Beside it lies the point it was to make for, and a window is no more than the
+cell it began at and its length: the low level samples steps, the high level windows, out of the same memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator
+
+from cairn.core.errors import CairnError
+from cairn.core.goals import GoalRule
+from cairn.core.types import Array, GoalSpec, Step, SubgoalBatch, Window
+from cairn.replay.checksums import Sums
+from cairn.replay.episodes import Episodes
+from cairn.replay.ring import Ring
+from cairn.replay.storage import Storage
+
+
+class Segments:
+    """`add` steps with the points asked for; `asked` samples steps for the low level, `windows` for the high one.
+
+    A window closes after c steps or with its episode, each environment by its own clock. Subgoals are points in
+    `positions`, a slice of the flat observation.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        positions: slice,
+        *,
+        c: int,
+        steps: int,
+        windows: int,
+        slack: int = 0,
+        goal: GoalSpec | None = None,
+        rule: GoalRule | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.ring, self.positions, self.c = ring, positions, c
+        self.newest = max(steps // ring.num_envs, 1)  # rows the low level samples from
+        self.most, self.size = windows, windows + slack  # windows sampled from, and stored
+        self.goal, self.rule = goal, rule
+        self.episodes = Episodes(ring, folder)
+        width = positions.stop - positions.start
+        self.storage = Storage(
+            {
+                "target": ((ring.size, ring.num_envs, width), "float32"),
+                "window_cell": ((self.size,), "int64"),  # row · N + env of its first step
+                "window_length": ((self.size,), "int32"),
+            },
+            folder,
+        )
+        self.sums = [Sums(name, array) for name, array in self.storage.arrays.items()]
+        self.target = self.storage.arrays["target"]
+        self.cell, self.length = self.storage.arrays["window_cell"], self.storage.arrays["window_length"]
+        self.target_of = self.target.reshape(ring.total, width)  # the same memory, by cell
+        self.count = self.oldest = 0  # windows closed since the beginning; the first of them still to be found
+        self.open = np.zeros(ring.num_envs, np.int64)  # steps of each environment's open window
+
+    @property
+    def generator(self) -> Generator:
+        return self.ring.generator
+
+    def __len__(self) -> int:
+        return len(self.ring)
+
+    def add(self, obs: Array, action: Array, step: Step, target: Array) -> Array:
+        """Store one step of every environment, and the points they make for; [N] bool: whose window closed with it."""
+        self.target[self.ring.rows % self.ring.size] = target
+        self.episodes.add(obs, action, step)
+        self.open = np.where(step.valid, self.open + 1, 0)  # what was open before a lost step is lost with it
+        closed: Array = step.valid & ((self.open == self.c) | step.terminated | step.truncated)
+        self._close(np.flatnonzero(closed))
+        return closed
+
+    def _close(self, envs: Array) -> None:
+        """The open windows of these environments end with the newest row."""
+        at = (self.count + np.arange(len(envs))) % self.size
+        self.cell[at] = (self.ring.rows - self.open[envs]) * self.ring.num_envs + envs
+        self.length[at] = self.open[envs]
+        self.open[envs] = 0
+        self.count += len(envs)
+        self.oldest = max(self.oldest, self.count - self.most)
+        # Windows are listed in the order they closed. One that begins c rows after the ring's first has only such
+        # behind it that begin inside the ring.
+        while self.oldest < self.count and self.cell[self.oldest % self.size] < self._first_cell():
+            self.oldest += 1
+
+    def _first_cell(self) -> int:
+        return (self.ring.first + self.c) * self.ring.num_envs if self.ring.first > 0 else 0
+
+    def cut(self) -> None:
+        self.episodes.cut()
+        self._close(np.flatnonzero(self.open))
+
+    # -- for the low level
+
+    def asked(self, batch: int, hindsight: float = 0.0, ahead: int | None = None) -> SubgoalBatch:
+        """Single steps; a share `hindsight` of them makes for a point reached at most `ahead` (c) steps later."""
+        cell = self.ring.draw(batch, self.newest)
+        at = cell % self.ring.total
+        target = self.target_of.take(at, 0)
+        count = round(batch * hindsight)
+        if count:
+            row, env = np.divmod(cell[:count], self.ring.num_envs)
+            end = np.minimum(self.episodes.span(cell[:count])[1], row + (ahead or self.c))
+            later = self.episodes.between(row, end, env)
+            target[:count] = self.ring.successors(later % self.ring.total)[:, self.positions]
+        cells = self.ring.cells
+        columns = (
+            cells["obs"].take(at, 0),
+            cells["action"].take(at, 0),
+            self.ring.successors(at),
+            target,
+            cells["terminated"].take(at),
+        )
+        return SubgoalBatch(*(torch.from_numpy(column) for column in columns))
+
+    # -- for the high level
+
+    @property
+    def stored(self) -> int:
+        """Windows that can be sampled."""
+        return self.count - self.oldest
+
+    def draw(self, batch: int) -> Array:
+        """[B] of windows, counted from the beginning of the run."""
+        window: Array = torch.randint(self.oldest, self.count, (batch,), generator=self.generator).numpy()
+        return window
+
+    def windows(self, batch: int, hindsight: float = 0.0) -> Window:
+        """A share `hindsight` of them is read as if what was achieved later in the episode had been the task's goal."""
+        return self.gather(self.draw(batch), round(batch * hindsight))
+
+    def gather(self, window: Array, relabelled: int = 0) -> Window:
+        """These windows, the first `relabelled` with a goal of hindsight."""
+        first, length = self.cell[window % self.size], self.length[window % self.size].astype(np.int64)
+        n, cells = self.ring.num_envs, self.ring.cells
+        step = np.minimum(np.arange(self.c), length[:, None] - 1)  # past the end, the last step again
+        cell = first[:, None] + step * n
+        at = cell % self.ring.total
+        inside = np.arange(self.c) < length[:, None]
+        obs, reward = cells["obs"].take(at, 0), cells["reward"].take(at)
+        next_obs = self.ring.successors(at[:, -1])
+        terminated = cells["terminated"].take(at[:, -1])
+        target = self.target_of.take(at[:, 0], 0)
+        if relabelled and self.goal is not None and self.rule is not None:
+            k = relabelled
+            env = first[:k] % n
+            later = self.episodes.between(first[:k] // n, self.episodes.span(first[:k])[1], env)
+            goal = self.ring.successors(later % self.ring.total)[:, self.goal.achieved]
+            self._relabel(self.rule, self.goal, goal, at[:k], obs, reward, inside, terminated)
+            next_obs[:k, self.goal.desired] = goal
+        total = np.where(inside, reward, 0).sum(1, dtype=np.float32)
+        columns = obs, cells["action"].take(at, 0), inside, next_obs, target, total, terminated
+        return Window(*(torch.from_numpy(column) for column in columns))
+
+    def _relabel(
+        self,
+        rule: GoalRule,
+        layout: GoalSpec,
+        goal: Array,
+        at: Array,
+        obs: Array,
+        reward: Array,
+        inside: Array,
+        terminated: Array,
+    ) -> None:
+        """The first windows as they would have been, had `goal` [k, g] been meant; reaching it may end one."""
+        k = len(goal)
+        achieved = self.ring.successors(at)[..., layout.achieved]
+        before, wanted = obs[:k, :, layout.desired], np.broadcast_to(goal[:, None], achieved.shape)
+        cost = reward[:k] - rule.reward(achieved, before) if rule.cost else np.float32(0)
+        died = terminated[:k] & ~rule.terminated(achieved[:, -1], before[:, -1])
+        ends = rule.terminated(achieved, wanted)
+        reward[:k] = rule.reward(achieved, wanted) + cost
+        inside[:k, 1:] &= ~np.logical_or.accumulate(ends, 1)[:, :-1]  # nothing follows an end
+        terminated[:k] = ends.any(1) | died
+        obs[:k, :, layout.desired] = wanted
+
+    # -- for a checkpoint
+
+    def save(self) -> dict[str, Any]:
+        """Every window was cut before, so the open ones need no memory."""
+        self.storage.sync()
+        kept = self.episodes.save()
+        if self.storage.folder is not None:
+            kept["sums"] |= {sums.name: sums.take(*self._span(sums)) for sums in self.sums}
+        return {**kept, "windows": self.count, "oldest": self.oldest, "window_size": self.size}
+
+    def _span(self, sums: Sums) -> tuple[int, int]:
+        """What a checkpoint needs of an array: rows, or windows."""
+        return (self.ring.first, self.ring.rows) if sums.name == "target" else (self.oldest, self.count)
+
+    def load(self, saved: dict[str, Any]) -> None:
+        if saved["window_size"] != self.size:
+            raise CairnError(f"the replay files hold {saved['window_size']} windows where this run needs {self.size}.")
+        self.episodes.load(saved)
+        self.storage.must_be_found()
+        self.count, self.oldest = saved["windows"], saved["oldest"]
+        for sums in self.sums:
+            sums.check(*self._span(sums), saved.get("sums", {}).get(sums.name))
+        self.open[:] = 0

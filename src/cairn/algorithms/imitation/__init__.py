@@ -1,0 +1,1 @@
+"""Learning from experts: BC, DAgger, AggreVaTe and AggreVaTeD."""

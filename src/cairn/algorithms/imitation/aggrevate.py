@@ -1,0 +1,89 @@
+"""AggreVaTe (Ross and Bagnell 2014): the expert says what an action would cost, not only which one it would take.
+
+Trajectories are mixed as DAgger mixes them. In the states met a random action is judged, A*(s, a) = Q*(s, a) - V*(s),
+and the judgements of all iterations are learned by regression: the policy takes the action that promises most. An
+error that costs nothing is no error, and an action better than the expert's own is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cairn.core.agent import Metrics
+from cairn.core.checks import Count, Positive, Unit, Widths, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import huber_td
+from cairn.core.schedules import Mixing, Rate, linear, mixing
+from cairn.core.state import Parts
+from cairn.core.types import Discrete, Spec
+from cairn.nets.cnn import no_images
+from cairn.nets.encoder import Encoder
+from cairn.nets.mlp import MLP, Activation
+from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
+
+
+@dataclass(frozen=True)
+class AggreVaTeConfig:
+    hidden: Widths = (128, 128)
+    activation: Activation = "relu"
+    lr: Rate = linear(1e-3, 0.0)
+    batch_size: Count = 256
+    updates_per_step: Positive = 0.5  # gradient steps per step
+    max_norm: Positive = 10.0
+    normalise: bool = True  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    values: Literal["critics", "rollouts"] = "critics"  # where Q* comes from: the expert's own, or playing on
+    judged: Count = 128  # states an iteration that are judged by playing on
+    gamma: Unit = 0.99  # γ of values by playing on
+    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
+    alpha_start: Unit = 1.0  # α₀
+    alpha_decay: Unit = 0.9  # d
+
+
+class AggreVaTe:
+    """Â(s, ·) by regression on every A*(s, a) ever asked for; π(s) = argmax Â(s, ·)."""
+
+    def __init__(self, cfg: AggreVaTeConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        if not isinstance(spec.action, Discrete):
+            raise CairnError("AggreVaTe chooses among a few actions; in continuous spaces use aggrevated.")
+        no_images(spec, "AggreVaTe")
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
+        self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
+        with seeded(seed):
+            self.net = MLP(self.encoder.width, cfg.hidden, spec.action.n, activation=cfg.activation).to(device)
+        self.opt = Optimizer(self.net, lr=cfg.lr(0), max_norm=cfg.max_norm)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.policy_parts: Parts = {"encoder": self.encoder, "net": self.net}
+        self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "counts": self.counts}
+
+    @property
+    def alpha(self) -> float:
+        """αₙ."""
+        cfg = self.cfg
+        return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        """argmax Â(s, ·), whether or not it explores: the policy has no randomness of its own."""
+        best: Tensor = self.net(self.encoder(obs)).argmax(-1)
+        return best
+
+    def drawn(self, obs: Tensor) -> Tensor:
+        """An action for each observation [B, ...], all equally likely: those to be judged."""
+        count = int(self.net.stack[-1][1].numel())
+        return torch.randint(count, (len(obs),), generator=self.generator, device=obs.device)
+
+    def update(self, obs: Tensor, action: Tensor, advantage: Tensor) -> Metrics:
+        """One step of regression: obs [B, ...], action [B], A* [B]."""
+        guess = self.net(self.encoder.learn_obs(obs)).gather(1, action[:, None])[:, 0]
+        loss = huber_td(guess, advantage)
+        self.opt.lr = self.cfg.lr(self.progress)
+        self.opt.step(loss)
+        return {"train/loss": loss.detach()}

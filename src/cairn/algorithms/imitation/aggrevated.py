@@ -1,0 +1,284 @@
+"""Deeply AggreVaTeD (Sun et al. 2017): a policy gradient whose critic is the expert.
+
+Every iteration plays some trajectories, each by the expert with probability αₙ and else by the learner. In the states
+met the loss is ℓₙ(θ) = -E_{a~π(·|s)} A*(s, a), with A* = Q* - V* the expert's own judgement of the learner's actions,
+and its gradient is a policy gradient: each state is an episode of one step that pays A*. So the learner is REINFORCE
+or PPO as it stands, given such episodes. Actions are always drawn from the learner, also where the expert played, and
+ratios are against the learner that drew them, never against the expert's density. Nothing is kept between iterations:
+an older state distribution is not that of the policy to be improved.
+
+Where any action can be judged, a learner is updated many times an iteration, each time with actions drawn afresh from
+the policy as it is by then: that costs no step of the environment.
+
+A learner may begin as a clone: the first trajectories are the expert's (α₀ = 1), and what it did there is learned
+before anything is judged. A* is of one action after which the expert goes on, so a learner far from the expert can have
+A* ≈ 0 in all of the expert's states and yet fall: from nothing it must first find that out in states of its own.
+
+The natural gradient solves (F + εI)x = g by conjugate gradients, F the Fisher information of the policy at the states
+met, and moves √(2δ/xᵀFx) along x: δ is the KL divergence of one step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cairn.algorithms.ppo import PPO, PPOConfig
+from cairn.algorithms.reinforce import Reinforce, ReinforceConfig
+from cairn.core.agent import Metrics
+from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import policy_gradient
+from cairn.core.schedules import Mixing, mixing
+from cairn.core.state import Parts
+from cairn.core.types import Discrete, Rollout, Spec
+from cairn.nets.heads import Categorical, Distribution, Gaussian
+from cairn.nets.optim import Flat, lerp_
+
+LOG_STD = (-10.0, 1.0)
+Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and action [B] or [B, dim]
+
+
+@dataclass(frozen=True)
+class AggreVaTeDConfig:
+    learner: ReinforceConfig | PPOConfig = ReinforceConfig()  # its γ, λ and horizon have no part in this
+    gradient: Literal["plain", "natural"] = "plain"  # natural: of reinforce
+    updates: Count = 1  # of the learner an iteration; above one, values must judge any action
+    batch_size: Count = 1024  # states of each, where there are more than one
+    clone: Natural = 0  # gradient steps at the outset towards the expert's own actions, on its first trajectories
+    clone_lr: Positive = 1e-3  # of those, falling to zero
+    clone_batch: Count = 256  # states of each
+    clone_judged: bool = True  # A* is learned from in the states that were cloned too
+    average: Unit = 0.0  # share of the weights that their running average takes at each update: it is the average that
+    # is scored and saved, in which the noise of single updates is gone; 0: none is kept
+    noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is cloned
+    max_kl: Positive = 0.01  # δ of a natural step
+    damping: Positive = 0.1  # ε added to the Fisher information
+    cg_steps: Count = 10  # conjugate gradient iterations
+    values: Literal["critics", "fitted", "rollouts"] = "critics"  # where Q* comes from: the expert's own critics; V*
+    # fitted to its returns, and the step that was taken; or its playing on from the state
+    against: Literal["expert", "own"] = "expert"  # what Q*(s, a) is compared with: V*(s), or Q* of the learner's own
+    # mode, which leaves the expected gradient as it is and its noise smaller; it needs values that judge any action
+    mirrored: bool = False  # beside each continuous action its mirror image about the mode is judged too: in the
+    # gradient of the mean what A* has in common for both cancels, and only its slope is left; it needs updates above 1
+    near: NonNegative = 0.0  # what critics' Q* loses by the squared distance of an action from the expert's own
+    cut: Natural = 0  # a trajectory is left after as many steps, drawn from 1 to this; 0: never
+    judged: Count = 128  # states an iteration that are judged by playing on
+    fit_episodes: Count = 20  # of the expert, that V* is fitted to where no demonstrations are given
+    gamma: Unit = 0.99  # γ of values fitted or played
+    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
+    alpha_start: Unit = 1.0  # α₀
+    alpha_decay: Unit = 0.9  # d
+    mistaken_minmax: bool = False  # to show what went wrong: Q* scaled to [0, 1] in place of A*, and no baseline
+    mistaken_log_std: bool = False  # to show what went wrong: log σ held at 2, whatever the gradient
+
+
+class AggreVaTeD:
+    """A learner, and the expert's judgement in place of its rewards."""
+
+    horizon = 0  # whole trajectories
+
+    def __init__(self, cfg: AggreVaTeDConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec = spec
+        if isinstance(cfg.learner, PPOConfig) and cfg.gradient == "natural":
+            raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
+        if cfg.updates > 1 and cfg.values != "critics":
+            raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
+        if cfg.against == "own" and cfg.updates == 1:
+            raise CairnError("agent.against is own, which judges actions anew; set agent.updates above 1.")
+        if cfg.mirrored and (cfg.updates == 1 or isinstance(spec.action, Discrete)):
+            raise CairnError("agent.mirrored judges continuous actions anew: it needs them, and agent.updates above 1.")
+        if cfg.noise and isinstance(spec.action, Discrete):
+            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
+        learner: PPO | Reinforce
+        if isinstance(cfg.learner, PPOConfig):
+            learner = PPO(cfg.learner, spec, seed=seed, device=device)
+        else:
+            plain = {"baseline": "none", "normalise_advantage": False} if cfg.mistaken_minmax else {}
+            learner = Reinforce(replace(cfg.learner, **plain), spec, seed=seed, device=device)  # type: ignore[arg-type]
+        self.learner, self.net, self.generator = learner, learner.net, learner.generator
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.policy_parts: Parts = learner.policy_parts
+        self.training_parts: Parts = {**learner.training_parts, "counts": self.counts}
+        if cfg.average:
+            self.mean = copy.deepcopy(self.net)
+            self.mean_flat = Flat(self.mean)
+            self.policy_parts = {"net": self.mean}
+            self.training_parts |= {"learner": self.net}
+        self._hold_log_std()
+
+    @property
+    def progress(self) -> float:
+        return self.learner.progress
+
+    @progress.setter
+    def progress(self, share: float) -> None:
+        self.learner.progress = share
+
+    def settle(self) -> None:
+        """A saved policy is the average: whoever explores or learns on from one begins there."""
+        if self.cfg.average:
+            self.net.load_state_dict(self.mean.state_dict())
+
+    @property
+    def alpha(self) -> float:
+        """αₙ."""
+        cfg = self.cfg
+        return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
+
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        if self.cfg.average and not explore:
+            return self.mean.act([obs], explore, self.generator)
+        return self.learner.act(obs, explore=explore)
+
+    def clone(self, obs: Tensor, action: Tensor) -> None:
+        """Steps towards the expert's actions in its B states: log π(a*|s), with σ as it stands."""
+        net, opt = self.net, self.learner.opt
+        self._first_sight(obs)
+        for i in range(self.cfg.clone):
+            some = torch.randint(len(obs), (self.cfg.clone_batch,), generator=self.generator, device=obs.device)
+            policy = net.policy(net.normalise(obs[some]))
+            if isinstance(policy, Gaussian):
+                policy = replace(policy, log_std=policy.log_std.detach())
+            opt.lr = self.cfg.clone_lr * (1 - i / self.cfg.clone)
+            opt.step(-policy.log_prob(action[some]).mean())
+        self._average(1.0)
+
+    @torch.no_grad()
+    def _average(self, share: float) -> None:
+        """Statistics of observations stand still, and are the average's too."""
+        if self.cfg.average:
+            lerp_(self.mean_flat, self.learner.opt.flat, share)
+            for mean, own in zip(self.mean.buffers(), self.net.buffers(), strict=True):
+                mean.copy_(own)
+
+    def signal(self, q: Tensor, v: Tensor) -> Tensor:
+        """A* = Q* - V* [B]; with the mistake (Q* - min)/(max - min), which praises every action."""
+        if self.cfg.mistaken_minmax:
+            return (q - q.min()) / (q.max() - q.min() + 1e-8)
+        return q - v
+
+    def update(self, obs: Tensor, action: Tensor, q: Tensor, v: Tensor, judge: Judge | None = None) -> Metrics:
+        """Learn from B states met, actions drawn there, Q*(s, a) and V*(s), all [B, ...].
+
+        More than one update needs `judge`: each then draws states and actions of its own.
+        """
+        self._first_sight(obs)
+        if self.cfg.updates == 1:
+            metrics = self._step(obs, action, self.signal(q, v))
+        else:
+            self._begin_anew()
+        for _ in range(self.cfg.updates if self.cfg.updates > 1 else 0):
+            assert judge is not None  # as the constructor has seen
+            some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
+            drawn, mode = (self.learner.act(obs[some], explore=explore) for explore in (True, False))
+            if self.cfg.mirrored:
+                some, drawn, mode = some.repeat(2), torch.cat([drawn, 2 * mode - drawn]), mode.repeat(2, 1)
+            beside = v[some] if self.cfg.against == "expert" else judge(obs[some], mode)
+            metrics = self._step(obs[some], drawn, self.signal(judge(obs[some], drawn), beside))
+            self.counts[1] += len(some)
+        return {**metrics, "imitation/q": q.mean(), "imitation/advantage": (q - v).mean()}
+
+    def _step(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
+        """The learner's own update, each state an episode of one step; or a natural step."""
+        seen = [] if self.net.normalizer is None else [x.clone() for x in self.net.normalizer.buffers()]
+        if self.cfg.gradient == "natural":
+            metrics = self._natural(obs, action, paid)
+        else:
+            metrics = self.learner.update(one_step(obs, action, paid))
+        self._hold_log_std()
+        self._average(self.cfg.average)
+        if self.net.normalizer is not None:  # as `_first_sight` says
+            for now, before in zip(self.net.normalizer.buffers(), seen, strict=True):
+                now.copy_(before)
+        return metrics
+
+    def _begin_anew(self) -> None:
+        """ℓₙ is a loss of its own: Adam's moments of the last one, in other states, would make the first steps of this
+        one far too long."""
+        for moment in (self.learner.opt.first, self.learner.opt.second, self.learner.opt.count):
+            moment.zero_()
+
+    def _first_sight(self, obs: Tensor) -> None:
+        """Statistics of observations are those of the first states met: a learner that is nearly right must not have
+        its inputs moved under it, and states of the expert and of one that falls differ much."""
+        if self.net.normalizer is not None and self.net.normalizer.count == 0:
+            self.net.normalizer.update(obs)
+
+    @torch.no_grad()
+    def _hold_log_std(self) -> None:
+        low, high = (2.0, 2.0) if self.cfg.mistaken_log_std else LOG_STD
+        self.net.log_std.clamp_(low, high)
+
+    def _natural(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
+        """θ ← θ + √(2δ/xᵀFx) x with (F + εI)x = g."""
+        net, params = self.net, list(self.net.parameters())
+        seen = net.normalise(obs)
+        policy = net.policy(seen)
+        loss = policy_gradient(policy.log_prob(action), paid)
+        entropy = policy.entropy().mean()
+        gain = self.learner.cfg.entropy_weight(self.progress) * entropy - loss
+        g = flat(torch.autograd.grad(gain, params, retain_graph=True, materialize_grads=True))
+        kl = divergence(frozen(policy), policy).mean()
+        slope = flat(torch.autograd.grad(kl, params, create_graph=True, materialize_grads=True))
+
+        def fisher(x: Tensor) -> Tensor:
+            return flat(torch.autograd.grad(slope @ x, params, retain_graph=True, materialize_grads=True)).detach()
+
+        x = conjugate_gradient(lambda x: fisher(x) + self.cfg.damping * x, g, self.cfg.cg_steps)
+        length = (2 * self.cfg.max_kl / (x @ fisher(x)).clamp(min=1e-12)).sqrt()
+        with torch.no_grad():
+            self.learner.opt.flat.data.add_(length * x)
+            moved = divergence(frozen(policy), net.policy(seen)).mean()
+        return {"train/policy_loss": loss.detach(), "train/entropy": entropy.detach(), "train/kl": moved}
+
+
+def one_step(obs: Tensor, action: Tensor, paid: Tensor) -> Rollout:
+    """B episodes of one step each as a rollout [1, B]: what follows is in what they pay."""
+    ends = torch.ones(1, len(obs), dtype=torch.bool, device=obs.device)
+    return Rollout(obs[None], action[None], paid[None], obs[None], ends, torch.zeros_like(ends), ends)
+
+
+def flat(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.cat([x.flatten() for x in tensors])
+
+
+def frozen(policy: Distribution) -> Distribution:
+    """The same distribution, without a gradient."""
+    if isinstance(policy, Categorical):
+        return Categorical(policy.logits.detach())
+    assert isinstance(policy, Gaussian)
+    return Gaussian(policy.mean.detach(), policy.log_std.detach())
+
+
+def divergence(old: Distribution, new: Distribution) -> Tensor:
+    """KL(old ‖ new) [B]."""
+    if isinstance(old, Categorical) and isinstance(new, Categorical):
+        before, after = old.logits.log_softmax(-1), new.logits.log_softmax(-1)
+        return (before.exp() * (before - after)).sum(-1)
+    assert isinstance(old, Gaussian) and isinstance(new, Gaussian)
+    apart = (old.mean - new.mean).square() + (2 * old.log_std).exp()
+    return (new.log_std - old.log_std + 0.5 * apart * (-2 * new.log_std).exp() - 0.5).sum(-1)
+
+
+@torch.no_grad()
+def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: int) -> Tensor:
+    """x with Ax ≈ b, A symmetric and positive, given as x -> Ax."""
+    x, r = torch.zeros_like(b), b.clone()
+    p, rr = r.clone(), r @ r
+    for _ in range(steps):
+        if rr <= 1e-10 * (b @ b):
+            break
+        with torch.enable_grad():
+            ap = product(p)
+        step = rr / (p @ ap)
+        x, r = x + step * p, r - step * ap
+        before, rr = rr, r @ r
+        p = r + rr / before * p
+    return x

@@ -1,0 +1,93 @@
+"""Behavioural cloning: an expert's actions learned as one learns anything from examples.
+
+With `noise` the examples are DART's (Laskey et al. 2017): the expert is disturbed as it plays, and the action it meant
+is learned, so the way back from a small mistake is among its own trajectories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cairn.core.agent import Metrics
+from cairn.core.checks import Count, Natural, NonNegative, Positive, Widths, validated
+from cairn.core.errors import CairnError
+from cairn.core.schedules import Rate, linear
+from cairn.core.state import Parts
+from cairn.core.types import Discrete, Spec
+from cairn.nets.cnn import NatureCNN, sees_images
+from cairn.nets.encoder import Encoder
+from cairn.nets.heads import Categorical
+from cairn.nets.mlp import MLP, Activation
+from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
+
+
+@dataclass(frozen=True)
+class BCConfig:
+    hidden: Widths = (256, 256)
+    activation: Activation = "relu"
+    lr: Rate = linear(1e-3, 0.0)
+    batch_size: Count = 256
+    updates_per_step: Positive = 1.0  # gradient steps per step of the expert's; from a file a step is a gradient step
+    noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is learned
+    cut: Natural = 0  # a trajectory is left after as many steps, drawn from 1 to this; 0: never
+    max_norm: Positive = 1.0
+    normalise: bool = True  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+
+
+class BC:
+    """Least squares ½‖a* - π(s)‖² with π(s) = tanh f(s), or -log π(a*|s) where actions are discrete.
+
+    Continuous it is deterministic, as the expert it is shown. Unbounded actions are learned without the tanh.
+    """
+
+    def __init__(self, cfg: BCConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
+        self.discrete = isinstance(spec.action, Discrete)
+        if cfg.noise and self.discrete:
+            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
+        self.bounded = not isinstance(spec.action, Discrete) and spec.action.bounded
+        width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
+        images = sees_images(spec)
+        seen = {"normalise": cfg.normalise and not images, "relative_goals": cfg.relative_goals}
+        self.encoder = Encoder(spec, images=images, **seen).to(device)
+        seen_width, kind = self.encoder.width, cfg.activation
+        with seeded(seed):
+            actor = NatureCNN(spec, width) if images else MLP(seen_width, cfg.hidden, width, activation=kind)
+        self.actor: nn.Module = actor.to(device)
+        self.opt = Optimizer(self.actor, lr=cfg.lr(0), max_norm=cfg.max_norm)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.policy_parts: Parts = {"encoder": self.encoder, "actor": self.actor}
+        self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "counts": self.counts}
+
+    @property
+    def alpha(self) -> float:
+        """The expert plays every trajectory."""
+        return 1.0
+
+    def out(self, encoded: Tensor) -> Tensor:
+        """Logits [B, n], or the action [B, dim]."""
+        out: Tensor = self.actor(encoded)
+        return out.tanh() if self.bounded else out
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        out = self.out(self.encoder(obs))
+        if not self.discrete:
+            return out
+        return Categorical(out).sample(self.generator) if explore else out.argmax(-1)
+
+    def update(self, obs: Tensor, action: Tensor) -> Metrics:
+        """One step towards the expert's actions: obs [B, ...], action [B] or [B, dim]."""
+        out = self.out(self.encoder.learn_obs(obs))
+        loss = F.cross_entropy(out, action) if self.discrete else 0.5 * (out - action).square().sum(-1).mean()
+        self.opt.lr = self.cfg.lr(self.progress)
+        self.opt.step(loss)
+        return {"train/loss": loss.detach()}

@@ -1,0 +1,59 @@
+"""DAgger (Ross et al. 2011): the expert says what it would have done where the learner went.
+
+Every iteration plays some trajectories, each by the expert with probability αₙ and else by the learner, asks the
+expert for its action in every state that was met, adds the pairs to all that were gathered before and learns from the
+whole: what a cloner never saw, the way back from its own mistakes, is in the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from cairn.algorithms.imitation.bc import BC, BCConfig
+from cairn.core.agent import Metrics
+from cairn.core.checks import Unit, validated
+from cairn.core.schedules import Mixing, mixing
+from cairn.core.state import Parts
+from cairn.core.types import Spec
+
+
+@dataclass(frozen=True)
+class DAggerConfig:
+    learner: BCConfig = BCConfig()
+    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
+    alpha_start: Unit = 1.0  # α₀
+    alpha_decay: Unit = 0.5  # d
+
+
+class DAgger:
+    """A cloner and the schedule by which it is let go."""
+
+    def __init__(self, cfg: DAggerConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec = spec
+        self.learner = BC(cfg.learner, spec, seed=seed, device=device)
+        self.counts = self.learner.counts
+        self.policy_parts: Parts = self.learner.policy_parts
+        self.training_parts: Parts = self.learner.training_parts
+
+    @property
+    def progress(self) -> float:
+        return self.learner.progress
+
+    @progress.setter
+    def progress(self, share: float) -> None:
+        self.learner.progress = share
+
+    @property
+    def alpha(self) -> float:
+        """αₙ."""
+        cfg = self.cfg
+        return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
+
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        return self.learner.act(obs, explore=explore)
+
+    def update(self, obs: Tensor, action: Tensor) -> Metrics:
+        return self.learner.update(obs, action)

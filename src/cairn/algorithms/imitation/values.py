@@ -1,0 +1,262 @@
+"""What an expert thinks of an action: Q*(s, a), V*(s) and A* = Q* - V*, from one of three places.
+
+Critics    the expert's own Q (SAC, TD3, DQN; ours or imported): any action in any state, for a pass of a network.
+Fitted     V* learned from the returns of its episodes, Q*(s, a) = r + γV*(s'): only of steps that were taken.
+Rollouts   the state is brought back and the expert plays on: any action, with any expert, at the price of the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cairn.algorithms.imitation.demos import Demos
+from cairn.algorithms.imitation.expert import Expert
+from cairn.algorithms.registry import DQN, SAC, TD3, Imported
+from cairn.core.agent import Agent
+from cairn.core.errors import CairnError
+from cairn.core.returns import discounted
+from cairn.core.types import Array, Discrete, Spec
+from cairn.nets.mlp import MLP
+from cairn.nets.normalizer import Normalizer
+from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
+from cairn.vector.checks import shut
+from cairn.vector.protocol import EnvMaker, spec_of_env
+
+NEGLIGIBLE = 1e-3  # of a discount: what comes after is left out
+
+
+@dataclass(frozen=True)
+class Played:
+    """One trajectory of each of N environments, padded to T steps; every tensor is [T, N, ...].
+
+    taken      the actions that were executed; drawn, those to be judged: the learner's own wherever the expert played
+    valid      False past a trajectory's end
+    by_expert  [N] who played; seeds, what each environment was reset with
+    """
+
+    obs: Tensor
+    taken: Tensor
+    drawn: Tensor
+    reward: Tensor
+    next_obs: Tensor
+    terminated: Tensor
+    valid: Tensor
+    by_expert: Tensor
+    seeds: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Q*(s, a) of the drawn actions and V*(s) [T, N], where `known`; `steps` were taken to find them."""
+
+    q: Tensor
+    v: Tensor
+    known: Tensor
+    steps: int = 0
+
+
+class Values(Protocol):
+    """An expert's judgement of a trajectory."""
+
+    def judge(self, played: Played) -> Verdict: ...
+
+
+class Critics:
+    """The least of the expert's own critics; of more than two their mean, as its actor was trained with.
+
+    V*(s) is Q* of the action the expert would take: A* is zero exactly where the learner does the same. For SAC that is
+    the mode's, not E[Q - α log π]: it is the expert without its noise that is to be equalled, and nothing is drawn.
+
+    Critics have learned of what the expert tried, and little of actions far from its own. With `near` they are not
+    believed there: Q*(s, a) - near ‖a - π*(s)‖², or less by `near` where a discrete action is another.
+    """
+
+    def __init__(self, agent: Agent | None, name: str = "the expert", *, near: float = 0.0) -> None:
+        known = isinstance(agent, (SAC, TD3, DQN))
+        if isinstance(agent, Imported):
+            judges = agent.cfg.algorithm in ("sac", "td3", "ddpg") and len(agent.critics) > 0
+            known = judges or agent.cfg.algorithm == "dqn"
+        if not known:
+            raise CairnError(
+                f"{name} has no critic that judges actions, as a sac, td3 or dqn has; set agent.values to rollouts."
+            )
+        self.agent: Any = agent
+        self.near = near
+
+    @torch.no_grad()
+    def q(self, obs: Tensor, action: Tensor) -> Tensor:
+        """Q*(s, a) [B], less what its distance from the expert's own action costs."""
+        said = self.said(obs, action)
+        if self.near == 0:
+            return said
+        own: Tensor = self.agent.act(obs, explore=False)
+        action = self._taken(action)
+        apart = (action != own).float() if action.ndim == 1 else (action - own).square().sum(-1)
+        return said - self.near * apart
+
+    @torch.no_grad()
+    def said(self, obs: Tensor, action: Tensor) -> Tensor:
+        """What the critics say [B]; an action beyond its bounds counts as the environment takes it, clipped."""
+        agent, action = self.agent, self._taken(action)
+        out: Tensor
+        if isinstance(agent, Imported):
+            return agent.q(obs, action)
+        if isinstance(agent, DQN):
+            out = agent.q(agent.encoder(obs)).gather(1, action[:, None])[:, 0]
+            return out
+        out = agent.q(agent.critic, agent.encoder(obs), action)
+        return out.amin(0) if len(out) <= 2 else out.mean(0)
+
+    def _taken(self, action: Tensor) -> Tensor:
+        """As the environment takes it."""
+        box = self.agent.spec.action
+        return action if isinstance(box, Discrete) or not box.bounded else action.clamp(-1, 1)
+
+    @torch.no_grad()
+    def v(self, obs: Tensor) -> Tensor:
+        """V*(s) = Q*(s, π*(s)) [B]."""
+        return self.said(obs, self.agent.act(obs, explore=False))
+
+    def judge(self, played: Played) -> Verdict:
+        valid = played.valid
+        q, v = torch.zeros_like(played.reward), torch.zeros_like(played.reward)
+        q[valid], v[valid] = self.q(played.obs[valid], played.drawn[valid]), self.v(played.obs[valid])
+        return Verdict(q, v, valid)
+
+
+class Fitted:
+    """V*(s) fitted to the discounted returns of the expert's episodes, then Q*(s, a) = r + γ(1 - term)V*(s').
+
+    An episode that was cut off bootstraps from V* itself, taken anew before each of the epochs. It judges steps that
+    were taken and no others, so a trajectory of the expert's teaches a learner nothing.
+    """
+
+    def __init__(
+        self,
+        demos: Demos,
+        spec: Spec,
+        *,
+        gamma: float,
+        hidden: Sequence[int] = (128, 128),
+        epochs: int = 20,
+        passes: int = 4,
+        batch_size: int = 256,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.gamma, self.device = gamma, device
+        width = int(np.prod(spec.obs_shape))
+        with seeded(seed):
+            self.net = MLP(width, hidden, 1, activation="tanh").to(device)
+        self.normalizer, self.scale = Normalizer((width,)).to(device), Normalizer(()).to(device)
+        opt = Optimizer(self.net, lr=1e-3, max_norm=1.0)
+        generator = torch.Generator(device).manual_seed(seed)
+        obs = torch.from_numpy(np.concatenate([e.obs[:-1] for e in demos.episodes])).to(device).flatten(1).float()
+        self.normalizer.update(obs)
+        self.scale.update(self._returns(demos, bootstrap=False))
+        for epoch in range(epochs):
+            opt.lr = 1e-3 * (1 - epoch / epochs)
+            target = (self._returns(demos) - self.scale.mean.float()) / self.scale.std
+            for _ in range(passes):
+                order = torch.randperm(len(obs), generator=generator, device=device)
+                for some in torch.split(order, batch_size):
+                    opt.step((self._out(obs[some]) - target[some]).square().mean())
+
+    def _out(self, obs: Tensor) -> Tensor:
+        out: Tensor = self.net(self.normalizer(obs))[:, 0]
+        return out
+
+    @torch.no_grad()
+    def _returns(self, demos: Demos, bootstrap: bool = True) -> Tensor:
+        """Gₜ of every step, the episodes one after the other."""
+        last = torch.from_numpy(np.stack([e.obs[-1] for e in demos.episodes])).to(self.device)
+        values = self.v(last) if bootstrap else torch.zeros(len(last), device=self.device)
+        out = []
+        for episode, value in zip(demos.episodes, values, strict=True):
+            reward = torch.from_numpy(episode.reward).to(self.device)[:, None]
+            ends = torch.zeros_like(reward, dtype=torch.bool)
+            ends[-1] = episode.terminated
+            last_value = torch.zeros_like(reward)
+            last_value[-1] = value
+            out.append(discounted(reward, ends, torch.zeros_like(ends), last_value, gamma=self.gamma)[:, 0])
+        return torch.cat(out)
+
+    @torch.no_grad()
+    def v(self, obs: Tensor) -> Tensor:
+        """V*(s) [B]."""
+        return self._out(obs.flatten(1).float()) * self.scale.std + self.scale.mean.float()
+
+    def judge(self, played: Played) -> Verdict:
+        known = played.valid & ~played.by_expert
+        q, v = torch.zeros_like(played.reward), torch.zeros_like(played.reward)
+        v[known] = self.v(played.obs[known])
+        follow = self.gamma * ~played.terminated[known] * self.v(played.next_obs[known])
+        q[known] = played.reward[known] + follow
+        return Verdict(q, v, known)
+
+
+class Rollouts:
+    """The expert plays on from the state, once after the action drawn there and once from the state itself.
+
+    A state is brought back by replaying its trajectory, seed and actions, in an environment of our own: any Gymnasium
+    task whose seed decides everything can do that. The price of one judgement is twice the steps that led to the state
+    and the expert's steps after it, until the episode ends or the discount is negligible. So only `count` states of an
+    iteration are judged.
+    """
+
+    def __init__(self, task: EnvMaker, expert: Expert, *, gamma: float, count: int) -> None:
+        self.env, self.expert, self.gamma, self.count = task(), expert, gamma, count
+        self.spec, self.layout = spec_of_env(self.env)
+        self.limit = 100_000 if gamma >= 1 else int(np.ceil(np.log(NEGLIGIBLE) / np.log(max(gamma, 1e-9))))
+        self.steps = 0
+
+    def judge(self, played: Played) -> Verdict:
+        q, v, known = (torch.zeros_like(played.reward) for _ in range(3))
+        cells = played.valid.cpu().nonzero().numpy()
+        rng = np.random.default_rng(list(played.seeds))
+        self.steps = 0
+        for t, n in rng.permutation(cells)[: self.count]:
+            past, seed = played.taken[:t, n].cpu().numpy(), played.seeds[n]
+            met = played.obs[t, n].cpu().numpy()
+            q[t, n] = self._play(seed, past, met, played.drawn[t, n].cpu().numpy())
+            v[t, n] = self._play(seed, past, met, None)
+            known[t, n] = 1
+        return Verdict(q, v, known.bool(), self.steps)
+
+    def _play(self, seed: int, past: Array, met: Array, first: Array | None) -> float:
+        """Σ γⁱrᵢ from the state on: `first` and then the expert's actions, or the expert's alone."""
+        obs = self.layout(self.env.reset(seed=int(seed))[0])
+        for action in past:
+            obs = self._step(action)[0]
+        if not np.allclose(obs, met, rtol=1e-4, atol=1e-5):
+            raise CairnError(
+                "a state could not be brought back by its seed and actions: the task is not decided by its seed;"
+                " set agent.values to critics or fitted."
+            )
+        self.expert.forget(np.ones(1, bool))
+        total, weight = 0.0, 1.0
+        for _ in range(self.limit):
+            action = first if first is not None else self.expert(np.asarray(obs, self.spec.obs_dtype)[None])[0]
+            first = None
+            obs, reward, ended = self._step(action)
+            total, weight = total + weight * reward, weight * self.gamma
+            if ended:
+                break
+        return total
+
+    def _step(self, action: Array) -> tuple[Array, float, bool]:
+        given = self.spec.action.to_env(np.asarray(action)[None])[0]
+        discrete = isinstance(self.spec.action, Discrete)
+        obs, reward, terminated, truncated, _ = self.env.step(given.item() if discrete else given)
+        self.steps += 1
+        return self.layout(obs), float(reward), terminated or truncated
+
+    def close(self) -> None:
+        shut(self.env)

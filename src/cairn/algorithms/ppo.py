@@ -1,0 +1,120 @@
+"""Proximal policy optimisation (Schulman et al. 2017) with generalised advantages (Schulman et al. 2016).
+
+Log-probabilities and values of the rollout are computed in one large pass when it is complete, not step by step while
+it is collected: acting runs only what acting needs. Observation statistics stand still within an iteration, so the
+policy that is improved is the policy that acted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cairn.core.agent import Metrics
+from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.losses import clipped_surrogate, clipped_value
+from cairn.core.returns import gae
+from cairn.core.schedules import Rate, constant
+from cairn.core.state import Parts
+from cairn.core.types import Rollout, Spec
+from cairn.nets.actor_critic import ActorCritic
+from cairn.nets.cnn import Vision
+from cairn.nets.graphs import graphed
+from cairn.nets.health import critic_diagnostics
+from cairn.nets.mlp import Activation
+from cairn.nets.normalizer import ReturnScale
+from cairn.nets.optim import Optimizer
+from cairn.nets.seeding import seeded
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own
+    activation: Activation = "tanh"
+    lr: Rate = constant(3e-4)
+    horizon: Count = 2048  # T: steps of each environment in a rollout
+    epochs: Count = 10  # K
+    batch_size: Count = 64  # M
+    gamma: Unit = 0.99  # γ
+    lam: Unit = 0.95  # λ
+    clip: Rate = constant(0.2)  # ε
+    value_clip: Positive | None = None  # None: no clipping of the value's change
+    value_weight: NonNegative = 0.5  # c₁
+    entropy_weight: Rate = constant(0.0)  # c₂
+    target_kl: Positive | None = None  # leave the epochs when KL(old ‖ new) is past 1.5 times this
+    max_norm: Positive = 0.5
+    log_std: float = 0.0  # log σ at the start, continuous actions
+    normalise_obs: bool = False
+    normalise_reward: bool = False  # by the standard deviation of the discounted return
+    cnn: Vision = "nature"  # what reads images
+    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+
+
+class PPO:
+    """Improves -L = E min(ρA, clip(ρ)A) - c₁(V - R)² + c₂H over a few epochs of each rollout."""
+
+    def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress, self.horizon = spec, 0.0, cfg.horizon
+        shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
+        with seeded(seed):
+            self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
+        self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
+        self.returns = ReturnScale(cfg.gamma).to(device)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.acting, self.learn = graphed(self.net.act, self.generator), graphed(self._learn, self.generator)
+        self.policy_parts: Parts = {"net": self.net}
+        self.training_parts: Parts = {"opt": self.opt, "returns": self.returns, "generator": self.generator}
+
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        return self.acting([obs], explore, self.generator)
+
+    @torch.no_grad()
+    def prepare(self, rollout: Rollout) -> list[Tensor]:
+        """The rollout as a flat set [B, ...] of (obs, action, log π_old, A, V_old, R), valid steps only."""
+        obs = self.net.normalise(rollout.obs)
+        reward = self.returns(rollout) if self.cfg.normalise_reward else rollout.reward
+        policy, value = self.net(obs.flatten(0, 1))
+        log_prob = policy.log_prob(rollout.action.flatten(0, 1)).view_as(reward)
+        value = value.view_as(reward)
+        after = self.net.next_values(rollout, value), rollout.terminated, rollout.truncated
+        advantage = gae(reward, value, *after, gamma=self.cfg.gamma, lam=self.cfg.lam)
+        return [x[rollout.valid] for x in (obs, rollout.action, log_prob, advantage, value, advantage + value)]
+
+    def _learn(self, batch: list[Any]) -> dict[str, Tensor]:
+        obs, action, old_log_prob, advantage, old_value, target, clip, entropy_weight = batch
+        policy, value = self.net(obs)
+        log_ratio = policy.log_prob(action) - old_log_prob
+        ratio = log_ratio.exp()
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+        policy_loss = clipped_surrogate(ratio, advantage, clip)
+        if self.cfg.value_clip is None:
+            value_loss = (value - target).square().mean()
+        else:
+            value_loss = clipped_value(value, old_value, target, self.cfg.value_clip)
+        entropy = policy.entropy().mean()
+        loss = policy_loss + self.cfg.value_weight * value_loss - entropy_weight * entropy
+        self.opt.step(loss)
+        kl = (ratio - 1 - log_ratio).detach().mean()  # Schulman's estimate: unbiased and never negative
+        told = {"policy_gradient_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "approx_kl": kl}
+        return {f"train/{name}": x.detach() for name, x in told.items()}
+
+    def update(self, rollout: Rollout) -> Metrics:
+        fields = self.prepare(rollout)
+        self.opt.lr = self.cfg.lr(self.progress)
+        count, size, metrics = len(fields[0]), self.cfg.batch_size, dict[str, Tensor]()
+        weights = [self.opt.knob(x(self.progress)) for x in (self.cfg.clip, self.cfg.entropy_weight)]
+        for _ in range(self.cfg.epochs):
+            order = torch.randperm(count, generator=self.generator, device=fields[0].device)
+            shuffled = [x[order] for x in fields]
+            for start in range(0, max(count - size // 2, 1), size):
+                learn = self.learn if start + size <= count else self._learn  # a graph is of full batches
+                metrics = learn([*(x[start : start + size] for x in shuffled), *weights])
+            if self.cfg.target_kl is not None and metrics["train/approx_kl"] > 1.5 * self.cfg.target_kl:
+                break
+        if self.net.normalizer is not None:
+            self.net.normalizer.update(rollout.obs[rollout.valid])
+        return {**metrics, **critic_diagnostics(self.net, fields[0], *fields[4:])}

@@ -1,0 +1,157 @@
+"""Soft actor-critic (Haarnoja et al. 2018), with the critics of any number of members in one batched product.
+
+Beyond the paper: an ensemble larger than two takes the minimum over a random pair, as REDQ (Chen et al. 2021);
+`layer_norm` in the critics, as in later work that raises `updates_per_step`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cairn.core.agent import Metrics
+from cairn.core.checks import Ahead, Count, Natural, Positive, Unit, Widths, validated
+from cairn.core.errors import CairnError
+from cairn.core.losses import temperature, twin_q
+from cairn.core.schedules import Rate, constant
+from cairn.core.state import Parts
+from cairn.core.types import Box, Spec, Transition
+from cairn.nets.cnn import no_images
+from cairn.nets.encoder import Encoder
+from cairn.nets.graphs import graphed
+from cairn.nets.heads import TanhGaussian
+from cairn.nets.health import dead_units
+from cairn.nets.mlp import MLP, Activation
+from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.seeding import seeded
+
+LOG_STD = (-20.0, 2.0)
+
+
+@dataclass(frozen=True)
+class SACConfig:
+    hidden: Widths = (256, 256)
+    activation: Activation = "relu"
+    lr: Rate = constant(3e-4)
+    gamma: Unit = 0.99  # γ
+    tau: Unit = 0.005  # τ: how fast the target critics follow
+    batch_size: Count = 256
+    capacity: Count = 1_000_000
+    learning_starts: Natural = 1_000  # steps of random actions first
+    updates_per_step: Positive = 1.0  # gradient steps per environment step
+    n_step: Ahead = 1
+    ensemble: Count = 2  # critics; above two, the target takes the least of a random pair
+    layer_norm: bool = False  # in the critics
+    normalise: bool = False  # observations and goals, by running statistics
+    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    alpha: Positive = 1.0  # α at the start
+    learn_alpha: bool = True  # hold the entropy at `target_entropy`
+    target_entropy: float | None = None  # H̄; None is -dim
+
+
+class SAC:
+    """Maximises E Σ γᵗ(r + αH(π)); actions are tanh-squashed Gaussians in (-1, 1)."""
+
+    def __init__(self, cfg: SACConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+        if not isinstance(spec.action, Box):
+            raise CairnError("SAC acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
+        if not spec.action.bounded:
+            raise CairnError("SAC's actions lie between bounds, and this task states none; use ppo, or bound them.")
+        no_images(spec, "SAC")
+        self.cfg = cfg = validated(cfg, "agent.")
+        self.spec, self.progress = spec, 0.0
+        self.encoder = Encoder(spec, normalise=cfg.normalise, relative_goals=cfg.relative_goals).to(device)
+        obs, dim = self.encoder.width, spec.action.dim
+        many: Any = {"members": cfg.ensemble, "layer_norm": cfg.layer_norm}
+        with seeded(seed):
+            self.actor = MLP(obs, cfg.hidden, 2 * dim, activation=cfg.activation).to(device)
+            self.critic = MLP(obs + dim, cfg.hidden, 1, activation=cfg.activation, **many).to(device)
+        self.target_critic = copy.deepcopy(self.critic)
+        self.log_alpha = nn.ParameterList([torch.tensor(math.log(cfg.alpha), device=device)])
+        self.actor_opt = Optimizer(self.actor, lr=cfg.lr(0))
+        self.critic_opt = Optimizer(self.critic, lr=cfg.lr(0))
+        self.alpha_opt = Optimizer(self.log_alpha, lr=cfg.lr(0))
+        self.target_flat = Flat(self.target_critic)
+        self.target_entropy = float(-dim if cfg.target_entropy is None else cfg.target_entropy)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.learn = graphed(self._learn, self.generator)
+        self.policy_parts: Parts = {
+            "encoder": self.encoder,
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+            "log_alpha": self.log_alpha,
+        }
+        self.training_parts: Parts = {
+            "actor_opt": self.actor_opt,
+            "critic_opt": self.critic_opt,
+            "alpha_opt": self.alpha_opt,
+            "generator": self.generator,
+        }
+
+    def policy(self, obs: Tensor) -> TanhGaussian:
+        """π(·|s) of encoded observations, as `q` takes them."""
+        mean, log_std = self.actor(obs).chunk(2, -1)
+        return TanhGaussian(mean, log_std.clamp(*LOG_STD))
+
+    def q(self, critic: MLP, obs: Tensor, action: Tensor, frozen: bool = False) -> Tensor:
+        """[E, B]"""
+        out: Tensor = critic(torch.cat([obs, action], 1), frozen)[..., 0]
+        return out
+
+    @property
+    def alpha(self) -> Tensor:
+        log_alpha: Tensor = self.log_alpha[0]
+        return log_alpha.detach().exp()
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        policy = self.policy(self.encoder(obs))
+        return policy.sample(self.generator) if explore else policy.mode()
+
+    @torch.no_grad()
+    def soft_target(self, batch: Transition) -> Tensor:
+        """y = R + γᵏ(1 - term)(min Q'(s', a') - α log π(a'|s')), a' ~ π; [B]."""
+        action, log_prob = self.policy(batch.next_obs).sample_with_log_prob(self.generator)
+        q = self.q(self.target_critic, batch.next_obs, action)
+        if len(q) > 2:
+            pair = torch.rand(len(q), generator=self.generator, device=q.device).argsort()[:2]
+            q = q[pair]
+        return batch.reward + batch.discount * (q.amin(0) - self.alpha * log_prob)
+
+    def update(self, batch: Transition) -> Metrics:
+        for opt in (self.actor_opt, self.critic_opt, self.alpha_opt):
+            opt.lr = self.cfg.lr(self.progress)
+        return {**self.learn(batch), "train/dead_units": lambda: self.dead_units(batch)}
+
+    def dead_units(self, batch: Transition) -> Tensor:
+        obs = self.encoder(batch.obs)
+        return dead_units((self.actor, obs), (self.critic, torch.cat([obs, batch.action], 1)))
+
+    def _learn(self, batch: Transition) -> dict[str, Tensor]:
+        batch = self.encoder.learn(batch)
+        critic_loss = twin_q(self.q(self.critic, batch.obs, batch.action), self.soft_target(batch))
+        self.critic_opt.step(critic_loss)
+
+        action, log_prob = self.policy(batch.obs).sample_with_log_prob(self.generator)
+        q = self.q(self.critic, batch.obs, action, frozen=True)
+        value = q.amin(0) if len(q) <= 2 else q.mean(0)
+        actor_loss = (self.alpha * log_prob - value).mean()
+        self.actor_opt.step(actor_loss)
+
+        entropy = -log_prob.detach().mean()
+        if self.cfg.learn_alpha:
+            self.alpha_opt.step(temperature(self.log_alpha[0], entropy, self.target_entropy))
+
+        lerp_(self.target_flat, self.critic_opt.flat, self.cfg.tau)
+        return {
+            "train/critic_loss": critic_loss.detach(),
+            "train/actor_loss": actor_loss.detach(),
+            "train/entropy": entropy,
+            "train/ent_coef": self.alpha,
+        }

@@ -1,0 +1,1 @@
+"""How experience reaches the learner: from environments here, or from samplers on a Ray cluster."""

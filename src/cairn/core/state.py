@@ -1,0 +1,68 @@
+"""An agent's parts as named tensors, and back: what a checkpoint holds."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+
+from cairn.core.errors import CairnError
+
+
+class Stateful(Protocol):
+    """An optimiser, or anything else whose state is a set of named tensors, filled in place."""
+
+    def state(self) -> Mapping[str, Tensor]: ...
+
+
+Part = nn.Module | Stateful | Generator | Tensor
+Parts = Mapping[str, Part]
+
+
+def pack(parts: Parts) -> dict[str, Tensor]:
+    """{'critic': module, ...} -> {'critic.layers.0.weight': tensor, ...}, copied to the CPU."""
+    return {
+        f"{name}.{key}": value.detach().to("cpu", copy=True).contiguous()
+        for name, part in parts.items()
+        for key, value in _entries(part).items()
+    }
+
+
+def _entries(part: Part) -> Mapping[str, Tensor]:
+    if isinstance(part, nn.Module):
+        return part.state_dict()
+    if isinstance(part, Generator):
+        return {"state": part.get_state()}
+    if isinstance(part, Tensor):
+        return {"value": part}
+    return part.state()
+
+
+@torch.no_grad()
+def unpack(parts: Parts, tensors: Mapping[str, Tensor]) -> None:
+    """Fill the parts in place; a tensor that is missing or of another shape is a CairnError naming it."""
+    for name, part in parts.items():
+        mine = {k.removeprefix(f"{name}."): v for k, v in tensors.items() if k.startswith(f"{name}.")}
+        if isinstance(part, Generator):
+            state = _wanted(mine, "state", name)
+            if len(state) == len(part.get_state()):
+                part.set_state(state)
+            else:  # saved on another kind of device: a new stream, but always the same one
+                part.manual_seed(zlib.crc32(bytes(state.tolist())))
+            continue
+        for key, slot in _entries(part).items():
+            value = _wanted(mine, key, name)
+            if value.shape != slot.shape:
+                raise CairnError(
+                    f"tensor {name}.{key} has shape {tuple(value.shape)} where the agent has {tuple(slot.shape)}."
+                )
+            slot.copy_(value)
+
+
+def _wanted(tensors: Mapping[str, Tensor], key: str, part: str) -> Tensor:
+    if key not in tensors:
+        raise CairnError(f"the saved policy lacks the tensor {part}.{key}.")
+    return tensors[key]

@@ -1,0 +1,331 @@
+"""Watchers of a run: cheap looks at what training logs anyway, each of which speaks once.
+
+They see episodes as they end and the metrics as they are written; nothing is computed in a step.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from cairn.core.calls import option
+from cairn.core.types import Box, Episode, Spec
+from cairn.doctor.finding import Finding, Severity
+from cairn.runs.curves import read_remarks
+from cairn.runs.watching import Moment
+
+KEPT = 20  # values of each metric
+HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)  # entropy of a normal with σ = 1
+COLLAPSED = 0.01  # of the entropy of even choice; or σ
+SATURATED = 0.5  # share of actions beyond their bounds
+KL = 0.2  # nats a policy should not move in one update; the papers aim at 0.01 to 0.03
+BEYOND = 10.0  # times what rewards allow
+OVERUSED = 2000.0  # times that a transition is learned from in the mean
+HUGE = 1e4  # a return that a critic takes long to grow to at its usual rates
+MISSED = 0.05  # share of subgoals reached
+BLIND = 0.05  # of the returns' variance, explained by a critic
+DEAD = 0.6  # share of a network's units; of healthy ones up to a quarter rest throughout a batch
+EARLY, LATE = 0.2, 0.6  # of the run
+
+
+class Watch:
+    """The watchers of one run. `said` are codes that were spoken before it was resumed."""
+
+    def __init__(self, cfg: Any, spec: Spec, said: Iterable[str] = ()) -> None:
+        self.cfg, self.spec, self.said = cfg, spec, set(said)
+        self.past: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self.episodes: deque[Episode] = deque(maxlen=200)
+        self.deaths: Counter[int] = Counter()  # lengths of episodes that terminated
+        self.longest = self.ended = 0
+        self.returns: list[tuple[float, float]] = []  # progress, mean return
+        self.rates = (math.inf, -math.inf)  # the lowest and highest reward a step of any episode
+        self.begun: float | None = None  # progress at the first log that was seen: not 0 where the run was resumed
+
+    @property
+    def gamma(self) -> float:
+        cfg = getattr(self.cfg, "learner", self.cfg)
+        return float(getattr(getattr(cfg, "high", cfg), "gamma", 0.99))
+
+    @property
+    def growing(self) -> bool:
+        """Whether the last third of the mean returns lies above the first by more than they spread."""
+        values = [value for _, value in self.returns]
+        third = len(values) // 3
+        if third < 2:
+            return True
+        return statistics.mean(values[-third:]) - statistics.mean(values[:third]) > statistics.pstdev(values)
+
+    @property
+    def improved(self) -> bool:
+        """Whether the newest fifth of the mean returns lies above the oldest by more than they spread."""
+        values = [value for _, value in self.returns]
+        share = max(2, len(values) // 5)
+        if len(values) < 2 * share:
+            return False
+        return statistics.mean(values[-share:]) - statistics.mean(values[:share]) > statistics.pstdev(values)
+
+    def watched(self, now: Moment) -> float:
+        """The share of the run that was watched, which a resumed run's watcher begins anew."""
+        return now.progress if self.begun is None or self.begun < EARLY / 2 else now.progress - self.begun
+
+    def episode(self, episode: Episode, terminated: bool) -> None:
+        """One that ended, and whether the task said that it was an end."""
+        self.episodes.append(episode)
+        rate = episode.total / max(episode.length, 1)
+        self.rates = min(self.rates[0], rate), max(self.rates[1], rate)
+        self.ended += 1
+        self.longest = max(self.longest, episode.length)
+        if terminated:
+            self.deaths[episode.length] += 1
+
+    def check(self, now: Moment) -> list[Finding]:
+        """What there is to say now that has not been said."""
+        if self.begun is None:
+            self.begun = now.progress
+        for name, value in now.values.items():
+            self.past[name].append(value)
+        if "rollout/ep_rew_mean" in now.values:
+            self.returns.append((now.progress, now.values["rollout/ep_rew_mean"]))
+        found = []
+        for code, watcher in WATCHERS.items():
+            if code not in self.said:
+                told = watcher(self, now)
+                if told is not None:
+                    self.said.add(code)
+                    found.append(Finding(code, *told))
+        return found
+
+
+def watching(cfg: Any, spec: Spec, said: Iterable[str] = ()) -> Watch:
+    """The watchers of a run that begins, or goes on where some have spoken: their codes are `said`."""
+    return Watch(cfg, spec, said=said)
+
+
+def spoken(folder: Path) -> list[tuple[int, Finding]]:
+    """What watchers said in the run of a folder, and at which step: for whoever reports on it."""
+    return [(body.pop("step"), Finding(**body)) for body in read_remarks(folder)[0]]
+
+
+Told = tuple[Severity, str, str, str] | None
+
+
+def not_finite(w: Watch, now: Moment) -> Told:
+    bad = [name for name, value in now.values.items() if not math.isfinite(value)]
+    if not bad:
+        return None
+    remedy = "Lower agent.lr, clip gradients, scale rewards and observations; go back to a checkpoint before it."
+    return "error", "Training has become NaN or infinite.", f"{', '.join(bad)} at step {now.step:,}", remedy
+
+
+def q_beyond(w: Watch, now: Moment) -> Told:
+    """|Q| can be no larger than a whole return, or than the mean reward for ever."""
+    if not w.episodes or w.gamma == 1:
+        return None
+    totals = [abs(e.total) for e in w.episodes]
+    rates = [abs(e.total) / max(e.length, 1) / (1 - w.gamma) for e in w.episodes]
+    allowed = max(*totals, *rates, 1e-3) + abs(now.values.get("train/ent_coef", 0.0)) * 10 / (1 - w.gamma)
+    for name in ("train/q_mean", "train/actor_loss"):  # an actor's loss is its value, negative
+        if abs(now.values.get(name, 0.0)) > BEYOND * allowed:
+            evidence = f"{name} is {now.values[name]:.4g}, rewards allow some {allowed:.3g}"
+            remedy = "Lower agent.lr or agent.updates-per-step, slow the target (agent.tau), use more critics."
+            return "warning", "Values are beyond what rewards allow.", evidence, remedy
+    return None
+
+
+def _sigma(entropy: float, dim: int) -> float:
+    """The deviation of normal actions with this entropy; of one that ran away, the least or largest worth telling."""
+    exponent = entropy / max(dim, 1) - HALF_LOG_2PIE
+    return math.exp(min(max(exponent, -100.0), 100.0)) if math.isfinite(exponent) else exponent
+
+
+def entropy_collapsed(w: Watch, now: Moment) -> Told:
+    entropy = now.values.get("train/entropy")
+    if entropy is None or now.progress > 0.5 or now.solved or "train/ent_coef" in now.values:
+        return None  # who steers the entropy itself may hold it where it likes
+    action = w.spec.action
+    if isinstance(action, Box):
+        sigma = _sigma(entropy, action.dim)
+        low, measure = sigma < COLLAPSED, f"σ = {sigma:.2g}"
+    else:
+        share = entropy / math.log(max(action.n, 2))
+        low, measure = share < COLLAPSED, f"{share:.1%} of an even choice"
+    if not low:
+        return None
+    evidence = f"train/entropy is {entropy:.3g}, {measure}, after {now.progress:.0%} of the run"
+    remedy = "Raise agent.entropy-weight, or lower agent.lr."
+    return "warning", "The policy has stopped exploring.", evidence, remedy
+
+
+def std_stuck(w: Watch, now: Moment) -> Told:
+    """A standard deviation that is learned moves a little with every update; a clamped one does not."""
+    past = w.past["train/entropy"]
+    if not isinstance(w.spec.action, Box) or len(past) < 5 or "train/ent_coef" in now.values:
+        return None
+    if max(past) - min(past) > 1e-6 * max(abs(x) for x in past):
+        return None
+    sigma = _sigma(past[-1], w.spec.action.dim)
+    evidence = f"train/entropy was {past[-1]:.6g} at {len(past)} logs in a row: σ = {sigma:.3g}"
+    remedy = "Look for a clamp of log-std that it sits on, or a rate of 0."
+    return "error", "The policy's standard deviation does not move.", evidence, remedy
+
+
+def actions_saturated(w: Watch, now: Moment) -> Told:
+    """Of normal actions with deviation σ around the middle, 1 - erf(1/σ√2) lie beyond ±1."""
+    entropy = now.values.get("train/entropy")
+    if not isinstance(w.spec.action, Box) or not w.spec.action.bounded or entropy is None:
+        return None
+    if "train/ent_coef" in now.values or not math.isfinite(entropy):
+        return None  # squashed, not clipped
+    sigma = _sigma(entropy, w.spec.action.dim)
+    beyond = 1 - math.erf(1 / (sigma * math.sqrt(2)))
+    if beyond < SATURATED:
+        return None
+    evidence = f"σ = {sigma:.3g}: {beyond:.0%} of the actions lie at a bound"
+    remedy = "Begin with a smaller agent.log-std (0 or less) and lower agent.entropy-weight."
+    return "warning", "Actions are saturated: noise decides which bound they are at.", evidence, remedy
+
+
+def kl_large(w: Watch, now: Moment) -> Told:
+    past = list(w.past["train/approx_kl"])[-3:]
+    if len(past) < 3 or min(past) < KL:
+        return None
+    evidence = f"train/approx_kl was {', '.join(f'{x:.2g}' for x in past)} at three logs in a row"
+    remedy = "Lower agent.lr, agent.epochs or agent.clip, or set agent.target-kl."
+    return "warning", "The policy jumps with every update.", evidence, remedy
+
+
+def critic_blind(w: Watch, now: Moment) -> Told:
+    """The median, since few returns make a rough estimate. Who learns all the same does without it; an imitator's
+    critic is told something else."""
+    past = w.past["train/explained_variance"]
+    if now.progress < EARLY or len(past) < KEPT or now.solved or hasattr(w.cfg, "learner"):
+        return None
+    median = statistics.median(past)
+    if median > BLIND or w.growing:
+        return None
+    evidence = f"train/explained_variance was {median:.2g} in the median of the last {len(past)} logs"
+    remedy = "Raise agent.lr or agent.value-weight, normalise rewards and observations; see if obs tells what is paid."
+    return "warning", "The critic explains nothing.", evidence, remedy
+
+
+def units_dead(w: Watch, now: Moment) -> Told:
+    """Early on a batch may hold one and the same picture many times, to which most units rest; who learns is well."""
+    past = {name: list(w.past[name])[-3:] for name in now.values if name.endswith("/dead_units")}
+    dead = {name: min(shares) for name, shares in past.items() if len(shares) == 3 and min(shares) >= DEAD}
+    if not dead or w.watched(now) < EARLY or now.solved or w.improved:
+        return None
+    name, share = max(dead.items(), key=lambda item: item[1])  # of a hierarchy, low or high
+    evidence = f"{name} was {share:.0%} or more at three logs in a row: units that are 0 on the whole batch"
+    remedy = "Start anew with a lower agent.lr and scaled inputs and rewards; dqn and sac have agent.layer-norm for it."
+    return "warning", "Most units of a network are dead.", evidence, remedy
+
+
+def no_reward(w: Watch, now: Moment) -> Told:
+    """After a resume there must be as much to go by as at the start of a run."""
+    if w.watched(now) < EARLY or w.ended < 10 or w.deaths or now.solved or any(e.success for e in w.episodes):
+        return None
+    low, high = w.rates
+    if high - low > 1e-9 * max(1.0, abs(low)):
+        return None
+    evidence = f"{low:g} a step in each of {w.ended} episodes, {now.progress:.0%} of the run"
+    remedy = f"Use {option('hindsight', 'future')} where there are goals; else reward progress, explore more, or"
+    remedy += " bring demonstrations."
+    return "warning", "No reward has ever been seen that differs from the others.", evidence, remedy
+
+
+def reward_scale(w: Watch, now: Moment) -> Told:
+    if len(w.episodes) < 5 or getattr(w.cfg, "normalise_reward", False):
+        return None
+    horizon = 1 / (1 - w.gamma) if w.gamma < 1 else math.inf
+    sizes = [abs(e.total) / max(e.length, 1) * min(horizon, e.length) for e in w.episodes]
+    size = sum(sizes) / len(sizes)
+    if size < HUGE:
+        return None
+    remedy = f"Divide the reward by about {10 ** round(math.log10(size / 100)):,}, or normalise it."
+    return "warning", "Returns are too large for a critic.", f"about {size:.3g} within the discount's horizon", remedy
+
+
+def limit_terminates(w: Watch, now: Moment) -> Told:
+    """Deaths of one and the same length, which is the longest there is, are a clock's. To γ = 0 no end matters."""
+    times = w.deaths[w.longest]
+    if getattr(w.cfg, "gamma", 1.0) == 0 or times < 5 or w.longest < 10 or times < 0.25 * w.ended:
+        return None
+    if w.episodes and all(e.success for e in w.episodes if e.length == w.longest):
+        return None
+    evidence = (
+        f"told: terminated=True, in {times} of {w.ended} episodes after exactly {w.longest} steps, none went on longer;"
+        " meant: terminated=False, truncated=True"
+    )
+    remedy = f"Return truncated=True at step {w.longest}: a value that ends at the limit is too low everywhere."
+    what = f"The time limit of {w.longest} steps is reported as a termination, and a truncation is meant."
+    return "warning", what, evidence, remedy
+
+
+def replay_overused(w: Watch, now: Moment) -> Told:
+    batch = getattr(w.cfg, "batch_size", None)
+    if batch is None or not hasattr(w.cfg, "capacity") or now.step < 1000:
+        return None
+    times = now.updates * batch / now.step
+    if times < OVERUSED:
+        return None
+    evidence = f"each transition is learned from {times:,.0f} times in the mean"
+    remedy = "Lower agent.updates-per-step or agent.batch-size: what is overfitted is not what the task pays."
+    return "warning", "The replay is overused.", evidence, remedy
+
+
+def plateau(w: Watch, now: Moment) -> Told:
+    """The last 40 % of a run no better than what came before, by less than the noise between logs."""
+    if now.progress < LATE or now.solved or len(w.returns) < 20:
+        return None
+    before = [r for at, r in w.returns if at <= now.progress - 0.4]
+    since = [r for at, r in w.returns if at > now.progress - 0.4]
+    if len(before) < 5 or len(since) < 5 or max(since) > max(before) + 1e-9:
+        return None
+    evidence = f"best mean return {max(before):.4g} before, {max(since):.4g} in the last 40 % of the run's steps so far"
+    remedy = "Stop here, or change what limits it: agent.entropy-weight or agent.epsilon, agent.hidden, agent.gamma."
+    return "hint", "The return no longer grows.", evidence, remedy
+
+
+def subgoals_missed(w: Watch, now: Moment) -> Told:
+    past = w.past["hiro/subgoal_reached"]
+    if now.progress < EARLY or len(past) < 3 or max(past) > MISSED:
+        return None
+    evidence = f"hiro/subgoal_reached was {max(past):.0%} at the most in the last {len(past)} logs"
+    remedy = "Ask for less: a smaller agent.subgoal-range, a longer agent.every; use agent.low-hindsight."
+    return "warning", "Subgoals are not reached.", evidence, remedy
+
+
+def expert_inconsistent(w: Watch, now: Moment) -> Told:
+    """An untrained policy cannot be better than the expert: then Q* and V* do not belong together."""
+    advantage, q = w.past["imitation/advantage"], w.past["imitation/q"]
+    if len(advantage) < 3 or now.progress > EARLY:
+        return None
+    mean, size = sum(advantage) / len(advantage), sum(map(abs, q)) / max(len(q), 1)
+    if mean <= 0.1 * max(size, 1e-6):
+        return None
+    evidence = f"Q* - V* is {mean:.3g} in the mean at the start, where Q* is {size:.3g}"
+    remedy = "Take both from one source (agent.values), for the same task and discount."
+    return "warning", "The expert's values are inconsistent.", evidence, remedy
+
+
+WATCHERS: dict[str, Callable[[Watch, Moment], Told]] = {
+    "run-not-finite": not_finite,
+    "q-beyond-rewards": q_beyond,
+    "std-stuck": std_stuck,
+    "actions-saturated": actions_saturated,
+    "entropy-collapsed": entropy_collapsed,
+    "kl-large": kl_large,
+    "critic-blind": critic_blind,
+    "units-dead": units_dead,
+    "no-reward": no_reward,
+    "reward-scale": reward_scale,
+    "limit-terminates": limit_terminates,
+    "replay-overused": replay_overused,
+    "plateau": plateau,
+    "subgoals-missed": subgoals_missed,
+    "expert-inconsistent": expert_inconsistent,
+}

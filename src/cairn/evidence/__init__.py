@@ -1,0 +1,1 @@
+"""Recorded results: writing them, statistics over seeds, tables."""

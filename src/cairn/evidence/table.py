@@ -1,0 +1,232 @@
+"""What the recipes are and what they achieved: results as files, and as rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cairn import __version__
+from cairn.algorithms.registry import agent_name
+from cairn.core.errors import CairnError
+from cairn.core.untrusted import read_json, shown
+from cairn.envs.task import Task
+from cairn.evidence.statistics import bootstrap, interquartile_mean
+from cairn.recipes import RECIPES
+from cairn.recipes.identity import config_hash
+from cairn.recipes.recipe import Recipe
+from cairn.runs.checkpoint import Saved, digest
+from cairn.runs.curves import MEASURES, read_curves
+from cairn.runs.evaluation import Score
+from cairn.runs.folder import folder_name
+from cairn.runs.resume import fitted
+
+ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
+DIGITS = 16  # of a digest, kept with a result
+
+
+def recipe_rows(results: Path) -> list[dict[str, Any]]:
+    """One row a recipe: task, agent, target and the best recorded result under `results`."""
+    rows = []
+    for name, recipe in RECIPES.items():
+        records = read_results(results, name)
+        figures = [r["figure"] for r in records]
+        rows.append(
+            {
+                "recipe": name,
+                "task": recipe.env,
+                "agent": agent_name(recipe.agent),
+                "target": recipe.target,
+                "metric": recipe.metric,
+                "best": max(figures) if figures else None,
+                "seeds": _at_target(figures, recipe.target),
+                "steps": recipe.steps,
+            }
+        )
+    return rows
+
+
+def _at_target(figures: Sequence[float], target: float | None) -> str:
+    """'2/3' of the seeds; how many there are, where nothing is aimed at."""
+    if not figures or target is None:
+        return str(len(figures) or "")
+    return f"{sum(figure >= target for figure in figures)}/{len(figures)}"
+
+
+def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None = None) -> Path:
+    """Write what an evaluation found as folder/RECIPE-sSEED.json: the evidence behind the table.
+
+    With the run's folder, what its last policy scored and how many steps it took in all are written too.
+    """
+    name = str(saved.about.get("recipe"))
+    recipe = recordable(name, saved.task)
+    figure = score.success if recipe.metric == "success" else score.mean
+    body: dict[str, Any] = {
+        "recipe": name,
+        "seed": saved.about["seed"],
+        "env": saved.task.id,
+        "env_args": saved.task.args,
+        "agent": agent_name(saved.agent.cfg),
+        "metric": recipe.metric,
+        "target": recipe.target,
+        "figure": figure,
+        "mean": score.mean,
+        "std": score.std,
+        "success": score.success,
+        "episodes": score.episodes,
+        "first_episode_seed": seed,
+        "train_steps": saved.about["step"],
+        "train_seconds": saved.about.get("seconds"),
+        "version": __version__,
+        **{key: saved.about[key] for key in ("config", "commit", "hardware") if key in saved.about},
+    }
+    body["last"] = last_evaluation(run, recipe) if run is not None else None
+    if "queries" in saved.about:
+        body["expert_queries"] = saved.about["queries"]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{folder_name(name)}-s{saved.about['seed']}.json"
+    path.write_text(stamped(body))
+    return path
+
+
+def last_evaluation(run: Path, recipe: Recipe) -> dict[str, Any] | None:
+    """What the policy at the end of a run scored in its last evaluation, kept or not; None where no log tells."""
+    curves = read_curves(run)
+    points, newest = curves.named.get(MEASURES[recipe.metric], []), curves.last()
+    if not points or newest is None:
+        return None
+    last = points[-1]
+    return {"figure": last.value, "step": last.step, "episodes": recipe.eval_episodes, "total_steps": newest.step}
+
+
+def last_scores(results: Path, records: Sequence[dict[str, Any]]) -> list[tuple[float, int] | None]:
+    """The last evaluation of each run and its step, from the result itself or results/curves.json; None if unknown."""
+    path = results / "curves.json"
+    curves = read_json(path) if path.exists() else {}
+    found: list[tuple[float, int] | None] = []
+    for one in records:
+        if one.get("last"):
+            found.append((one["last"]["figure"], one["last"]["total_steps"]))
+            continue
+        try:
+            points = curves.get(one.get("recipe"), {}).get(str(one.get("seed")))
+            found.append((float(points[-1][2]), int(points[-1][0])) if points else None)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+            raise CairnError(f"{path} is not laid out as curves of recipes and seeds.") from error
+    return found
+
+
+def notes(results: Path) -> dict[str, dict[str, str]]:
+    """What a figure does not tell by itself, by recipe and language: results/notes.json."""
+    path = results / "notes.json"
+    found: dict[str, dict[str, str]] = read_json(path) if path.exists() else {}
+    return found
+
+
+def recordable(name: str, task: Task) -> Recipe:
+    """The recipe of that name, or why what was trained is no result of it."""
+    if name not in RECIPES:
+        told = f"no recipe is called {shown(name, 60)}" if name else "this one has no name"
+        raise CairnError(f"only runs under a recipe's name can be recorded, and {told}; train a recipe by its name.")
+    if task != RECIPES[name].judged_task:
+        raise CairnError(f"this policy was trained on another task than {name}'s, so it is no result of that recipe.")
+    return RECIPES[name]
+
+
+def stamped(body: Mapping[str, Any]) -> str:
+    """A result as it is written: with a digest of itself, by which a figure altered by hand is noticed."""
+    return json.dumps({**body, "digest": digest(body)[:DIGITS]}, indent=2) + "\n"
+
+
+def read_results(results: Path, name: str) -> list[dict[str, Any]]:
+    """The recorded runs of one recipe, by seed."""
+    records = []
+    for path in sorted(results.glob(f"{name}-s*.json")):
+        record = read_json(path)
+        if not _is_result(record):
+            raise CairnError(f"{path} is not a recorded result.")
+        if record.get("digest") != digest(record)[:DIGITS]:
+            raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
+        records.append(record)
+    return records
+
+
+def _is_result(record: Any) -> bool:
+    """Whether the figures that tables are made of are figures."""
+    if not isinstance(record, dict) or not isinstance(record.get("config"), (str, type(None))):
+        return False
+    last = record.get("last") or {"figure": 0, "total_steps": 0}
+    if not isinstance(last, dict) or not isinstance(record.get("recipe"), (str, type(None))):
+        return False
+    told = [record.get("figure"), record.get("episodes", 0), record.get("train_steps", 0)]
+    told += [last.get("figure"), last.get("total_steps")]
+    return all(type(x) in (int, float) and math.isfinite(x) and abs(x) < 1e18 for x in told)
+
+
+def anchors(results: Path) -> dict[str, str]:
+    """The best that others have published of a recipe's task, where something is known: results/anchors.json."""
+    path = results / "anchors.json"
+    found = read_json(path) if path.exists() else {}
+    if not isinstance(found, dict):
+        raise CairnError(f"{path} is no table of published figures.")
+    return {name: shown(value, 2000) for name, value in found.items()}
+
+
+def result_rows(results: Path) -> list[dict[str, Any]]:
+    """One row a recipe that has a result: what its seeds say together, beside the target.
+
+    low and high are the 95 % interval of the interquartile mean from five seeds on, and the range of fewer seeds.
+    last is the last evaluation in training, of few episodes; total the steps of a run, steps those of the policy kept.
+    """
+    rows, public = [], anchors(results)
+    for name, recipe in RECIPES.items():
+        records = read_results(results, name)
+        if not records:
+            continue
+        figures = [float(r["figure"]) for r in records]
+        low, high = bootstrap(figures) if len(figures) >= ENOUGH else (min(figures), max(figures))
+        spread = "95 % interval" if len(figures) >= ENOUGH else "range" if len(figures) > 1 else "one seed"
+        last = [one for one in last_scores(results, records) if one is not None]
+        met = "" if recipe.target is None else "yes" if interquartile_mean(figures) >= recipe.target else "no"
+        rows.append(
+            {
+                "recipe": name,
+                "seeds": len(figures),
+                "iqm": round(interquartile_mean(figures), 3),
+                "spread": spread,
+                "low": round(low, 3),
+                "high": round(high, 3),
+                "worst": round(min(figures), 3),
+                "best": round(max(figures), 3),
+                "target": recipe.target,
+                "met": met,
+                "episodes": records[0].get("episodes"),
+                "last": round(interquartile_mean([score for score, _ in last]), 3) if last else None,
+                "steps": round(sum(r.get("train_steps", 0) for r in records) / len(records)),
+                "total": round(sum(steps for _, steps in last) / len(last)) if last else None,
+                "from": recipe.start,  # whose steps come before these
+                "settings": _settings(recipe, records),
+                "public": public.get(name),
+            }
+        )
+    return rows
+
+
+def _settings(recipe: Recipe, records: Sequence[dict[str, Any]]) -> str:
+    """Whether they are of the recipe as it is now."""
+    told = {r.get("config") for r in records}
+    now = config_hash(replace(recipe, agent=fitted(recipe.agent, recipe.steps)))
+    return "as now" if told == {now} else "unrecorded" if told == {None} else "earlier"
+
+
+def text_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as aligned columns."""
+    heads = list(rows[0])
+    cells = [heads] + [
+        ["" if r[h] is None else f"{r[h]:,g}" if isinstance(r[h], float) else str(r[h]) for h in heads] for r in rows
+    ]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells)

@@ -1,0 +1,1 @@
+"""Other libraries' files and interfaces."""

@@ -1,0 +1,116 @@
+"""config.json: the recipe of a run, with a digest of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
+
+from cairn.core.errors import CairnError
+from cairn.core.untrusted import NotThere, read_json
+from cairn.runs.policy_card import check_task
+from cairn.runs.checkpoint import checkpoints, digest, training_note
+from cairn.runs.disk import writing
+from cairn.core.serialise import from_json, to_json
+from cairn.recipes.recipe import Recipe
+from cairn.runs.resume import check_recipe
+
+CONFIG = "config.json"
+MARKER = ".cairn-run"  # the file by which a run folder is known, see `folder`
+
+
+def read_recipe(path: Path, *, trust: bool = False) -> Recipe:
+    """The recipe in a JSON file, or the one a run folder was started with; CairnError where there is none.
+
+    A task that would import a module by its name, or open a file, is refused where the user does not trust the file.
+    """
+    alone = path.suffix == ".json" and not path.is_dir()
+    recipe = _read(path, digested=False, alone=True) if alone else stored(path)[0]
+    for task in (recipe.task, recipe.judged_task):
+        check_task(task, path if alone else path / CONFIG, trust=trust)
+    return recipe
+
+
+def read_to_resume(folder: Path, named: Recipe, known: Container[str], *, trust: bool) -> Recipe:
+    """The recipe of the run in `folder`, which the user named by the recipe `named`; CairnError where it is another's.
+
+    What the run's task has and `named` has not is refused as in `read_recipe`.
+    """
+    found = stored(folder)[0]
+    check_recipe(found, named, folder, known)
+    check_task(found.task, folder / CONFIG, trust=trust, typed=named.task)
+    check_task(found.judged_task, folder / CONFIG, trust=trust, typed=named.judged_task)
+    return found
+
+
+def stored(folder: Path) -> tuple[Recipe, str]:
+    """The recipe of a run, and what is wrong with its config.json: checkpoints hold the recipe too."""
+    try:
+        return _read(folder / CONFIG, digested=os.path.lexists(folder / MARKER)), ""
+    except CairnError as error:
+        for path in reversed(checkpoints(folder / "checkpoints")):
+            try:
+                return from_json(Recipe, training_note(path)["recipe"]), str(error)
+            except (CairnError, KeyError):
+                continue
+        if isinstance(error, NotThere):
+            raise CairnError(f"{folder} holds no run to resume (no config.json).") from None
+        raise
+
+
+def first_steps(folder: Path, recipe: Recipe) -> int | None:
+    """How many steps the run in `folder` was started with; None where an older Cairn did not write it down."""
+    if not checkpoints(folder / "checkpoints"):
+        return recipe.steps
+    steps = last_note(folder).get("first_steps")
+    return steps if isinstance(steps, int) else None
+
+
+def last_note(folder: Path) -> dict[str, Any]:
+    """The counters of the newest checkpoint of a run that can be read; {} where there is none."""
+    for path in reversed(checkpoints(folder / "checkpoints")):
+        try:
+            return training_note(path)
+        except CairnError:
+            continue
+    return {}
+
+
+def _read(path: Path, *, digested: bool, alone: bool = False) -> Recipe:
+    body = read_json(path)
+    if not isinstance(body, dict):
+        raise CairnError(f"{path} was not written by Cairn.")
+    told = body.pop("digest", None)
+    if told is None and digested:
+        raise CairnError(f"{path} is damaged: it has no digest.")
+    if told is not None and told != digest(body):
+        if not alone:
+            raise CairnError(f"{path} is damaged: its digest differs.")
+        remove = "remove the digest from a copy of it" if os.path.lexists(path.parent / MARKER) else "remove its digest"
+        raise CairnError(
+            f"{path} is not what was saved: its digest differs. Where it was changed on purpose, as a recipe for new"
+            f" runs, {remove}."
+        )
+    try:
+        return from_json(Recipe, body)
+    except CairnError as error:
+        raise CairnError(f"{path} cannot be used: {error}") from error
+
+
+def write_config(folder: Path, recipe: Recipe) -> None:
+    """Write config.json in one stroke, where it is not there already with these words."""
+    path, temporary = folder / CONFIG, folder / f".{CONFIG}.tmp"
+    body: Mapping[str, Any] = to_json(recipe)
+    try:
+        text = json.dumps({**body, "digest": digest(body)}, indent=2)
+    except (TypeError, ValueError) as error:
+        raise CairnError(
+            f"the settings of this run cannot be written down ({error}); env_args must be JSON."
+        ) from error
+    with writing(path):
+        if path.is_file() and path.read_bytes() == text.encode():
+            return
+        temporary.write_text(text)
+        temporary.replace(path)

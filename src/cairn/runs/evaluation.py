@@ -1,0 +1,162 @@
+"""Scores on fresh seeds: one episode a seed, whole episodes, no exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cairn.core.agent import Agent
+from cairn.algorithms.player import Player
+from cairn.core.device import one_thread
+from cairn.core.errors import EnvError
+from cairn.core.types import Array, Episode, Step
+from cairn.envs.task import LONGEST, say_cut
+from cairn.nets.cnn import sees_images
+from cairn.vector.protocol import Separate, Vector
+
+Policy = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a policy did over some episodes. `success` is None where the task does not tell."""
+
+    mean: float
+    std: float
+    success: float | None
+    episodes: int
+    steps: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    successes: tuple[bool | None, ...] = ()
+
+    @staticmethod
+    def of(episodes: Sequence[Episode]) -> Score:
+        totals = [e.total for e in episodes]
+        told = any(e.success is not None for e in episodes)  # then silence is a failure
+        return Score(
+            mean=float(np.mean(totals)),
+            std=float(np.std(totals)),
+            success=float(np.mean([bool(e.success) for e in episodes])) if told else None,
+            episodes=len(episodes),
+            steps=sum(e.length for e in episodes),
+            returns=tuple(totals),
+            lengths=tuple(e.length for e in episodes),
+            successes=tuple(e.success for e in episodes),
+        )
+
+    def __str__(self) -> str:
+        told = "" if self.success is None else f", success {100 * self.success:.4g} %"
+        return f"{self.mean:.1f} ± {self.std:.1f}{told} over {self.episodes} episodes"
+
+
+def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Player:
+    return Player(agent, explore=explore, device=device)
+
+
+def evaluate(
+    policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool, *, longest: int = LONGEST
+) -> Score | None:
+    """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so.
+
+    On a CPU an agent's score of a seed does not depend on what else is played with it. An episode is cut after
+    `longest` steps, which is said once.
+    """
+    if isinstance(policy, Player):
+        policy.must_suit(envs.spec)
+    images = isinstance(policy, Player) and sees_images(policy.agent.spec)
+    with one_thread(unless=images):
+        table = Table(policy, envs, seeds, longest)
+        play = _apart if isinstance(envs, Separate) else _in_turns
+        return Score.of([table.found[n] for n in range(len(seeds))]) if play(table, stop) else None
+
+
+class Table:
+    """Which environment plays which seed, and what came of each."""
+
+    def __init__(self, policy: Policy, envs: Any, seeds: Sequence[int], longest: int) -> None:
+        self.envs, self.seeds, self.longest = envs, [int(seed) for seed in seeds], longest
+        self.solo = policy.alone(envs.num_envs) if isinstance(policy, Player) else None
+        self.policy = policy
+        self.forget = getattr(policy, "forget", lambda ended: None)
+        self.found: dict[int, Episode] = {}
+        self.number = np.zeros(envs.num_envs, np.int64)  # which of the seeds each environment plays
+        self.playing = np.zeros(envs.num_envs, bool)
+        self.total, self.length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, np.int64)
+        self.restarts = envs.restarts
+
+    def begin(self, env: int, number: int) -> int:
+        """This environment is about to play that seed, which is returned."""
+        self.number[env], self.playing[env] = number, True
+        self.total[env] = self.length[env] = 0
+        if self.solo is not None:
+            self.solo.begin(env, self.seeds[number])
+        else:
+            self.forget(np.arange(len(self.number)) == env)
+        return self.seeds[number]
+
+    def step(self, obs: Array) -> Step:
+        if self.envs.restarts - self.restarts > len(self.seeds) + 10:
+            raise EnvError(0, "keeps failing during evaluation")
+        step: Step = self.envs.step(self.policy(obs) if self.solo is None else self.solo(obs, self.playing))
+        if self.solo is None:
+            self.forget(step.terminated | step.truncated | ~step.valid)
+        return step
+
+    def done(self, step: Step) -> list[int]:
+        """The environments whose episode is over with this step, or is cut."""
+        counted = self.playing & step.valid
+        self.length += counted
+        self.total += np.where(counted, step.reward, 0)
+        over = {episode.env: episode for episode in step.episodes if self.playing[episode.env]}
+        for env in np.flatnonzero(counted & (self.length >= self.longest)).tolist():
+            if env not in over:
+                over[env] = Episode(env, float(self.total[env]), int(self.length[env]), None)
+                say_cut(self.longest)
+        for env, episode in over.items():
+            self.found[int(self.number[env])], self.playing[env] = episode, False
+        return sorted(over)
+
+
+def _apart(table: Table, stop: Callable[[], bool]) -> bool:
+    """Each environment begins its next seed when it is free, and rests when there is none."""
+    envs, first = table.envs, min(len(table.seeds), table.envs.num_envs)
+    obs = envs.reset([*table.seeds[:first], *table.seeds[:1] * (envs.num_envs - first)])
+    for env in range(first):
+        table.begin(env, env)
+    envs.rest(~table.playing)
+    waiting = iter(range(first, len(table.seeds)))
+    while table.playing.any():
+        if stop():
+            return False
+        step = table.step(obs)
+        obs = step.obs
+        for env in np.flatnonzero(table.playing & ~step.valid).tolist():  # its worker was lost: the same seed again
+            obs[env] = envs.begin(env, table.begin(env, table.number[env]))
+        done = table.done(step)
+        for env, number in zip(done, waiting, strict=False):
+            obs[env] = envs.begin(env, table.begin(env, number))
+        if done and not table.playing[done].all():
+            envs.rest(~table.playing)
+    return True
+
+
+def _in_turns(table: Table, stop: Callable[[], bool]) -> bool:
+    """Environments that cannot be begun one by one: all play on until the last is through."""
+    envs = table.envs
+    for start in range(0, len(table.seeds), envs.num_envs):
+        count = min(len(table.seeds) - start, envs.num_envs)
+        chunk = table.seeds[start : start + count]
+        obs = envs.reset(chunk + chunk[:1] * (envs.num_envs - count))
+        for env in range(count):
+            table.begin(env, start + env)
+        while table.playing.any():
+            if stop():
+                return False
+            step = table.step(obs)
+            table.done(step)
+            obs = step.obs
+    return True

@@ -1,0 +1,202 @@
+"""Run folders: their names, the marker by which Cairn knows its own, and what may be started or resumed in one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from cairn.core.errors import CairnError
+from cairn.core.untrusted import NotThere, read_json, shown
+from cairn.replay.storage import NAMES
+from cairn.runs.tensorboard import PREFIX
+from cairn.runs.checkpoint import about_policy, checkpoints, recover
+from cairn.runs.config import CONFIG, MARKER, read_recipe, write_config
+from cairn.runs.disk import writing
+from cairn.runs.lock import LOCK, Lock
+
+FORMAT = 1
+LONGEST = 150  # bytes of a folder's name; what is put behind it (-s3, -2) has room
+RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # names that Windows keeps for devices
+
+
+# -- names
+
+
+def folder_name(text: str) -> str:
+    """`text` as a name that is valid for a folder or a file on every system: what is not becomes '-'."""
+    name = "".join(c if c.isprintable() and c not in '<>:"/\\|?*' else "-" for c in text)
+    name = name.lstrip(" .-").rstrip(" .") or "run"
+    if RESERVED.fullmatch(name):
+        name = f"_{name}"
+    blob = name.encode()
+    if len(blob) > LONGEST:
+        name = f"{blob[:LONGEST].decode(errors='ignore').rstrip(' .')}-{zlib.crc32(blob):08x}"
+    return name
+
+
+def check_name(name: str) -> str:
+    """A name that a user gave to a run; CairnError where no folder could be called so."""
+    if folder_name(name) != name:
+        raise CairnError(
+            f"{shown(name, 60)!r} cannot be the name of a run, because its folder is called after it; use letters,"
+            f" digits, '-', '_' and '.', at most {LONGEST} of them. --out names a folder anywhere."
+        )
+    return name
+
+
+def new_folder(root: Path, name: str, seed: int) -> Path:
+    """root/NAME-s0, or the next free root/NAME-s0-2, -3, ..."""
+    stem = f"{folder_name(name)}-s{seed}"
+    folder, k = root / stem, 1
+    while os.path.lexists(folder):
+        k += 1
+        folder = root / f"{stem}-{k}"
+    return folder
+
+
+def folders_of(root: Path, name: str, seed: int | None = None) -> list[Path]:
+    """The folders that `new_folder` made for runs of this name (and seed), the one changed last at the end."""
+    seeds = r"\d+" if seed is None else str(seed)
+    made = re.compile(rf"{re.escape(folder_name(name))}-s{seeds}(-\d+)?")
+    found = [p for p in root.iterdir() if made.fullmatch(p.name) and p.is_dir()] if root.is_dir() else []
+    return sorted(found, key=lambda p: p.stat().st_mtime)
+
+
+def run_path(out: str | Path) -> Path:
+    """The folder that a user named for a run."""
+    if not str(out).strip() or "\0" in str(out):
+        raise CairnError(f"the folder of a run cannot be called {shown(str(out), 60)!r}; name one, or leave it out.")
+    return Path(out)
+
+
+# -- the marker
+
+
+def marked(folder: Path) -> bool:
+    """Whether Cairn made this folder. CairnError where a newer Cairn did."""
+    try:
+        body = read_json(folder / MARKER, 4096)
+    except NotThere:
+        return False
+    except CairnError:
+        return (folder / MARKER).is_file()  # damaged, but ours
+    if isinstance(body, dict) and isinstance(body.get("format"), int) and body["format"] > FORMAT:
+        raise CairnError(f"{folder} is a run of a newer Cairn (format {body['format']}); upgrade Cairn.")
+    return True
+
+
+def mark(folder: Path) -> None:
+    """Set the marker, where it is not there or damaged."""
+    path, text = folder / MARKER, json.dumps({"format": FORMAT}) + "\n"
+    with writing(path):
+        if not path.is_file() or path.read_bytes() != text.encode():
+            path.write_text(text)
+
+
+def _earlier(folder: Path) -> bool:
+    """Whether this is a run of Cairn 0.1, which set no marker: its config.json and a policy in checkpoints/ say so."""
+    try:
+        read_recipe(folder, trust=True)
+    except CairnError:
+        return False
+    return any(_whole(path) for path in checkpoints(folder / "checkpoints"))
+
+
+def _whole(policy: Path) -> bool:
+    """Whether a policy's card is what was saved."""
+    try:
+        return about_policy(policy) is not None
+    except CairnError:
+        return False
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return os.path.isdir(folder) and (marked(folder) or _earlier(folder))
+
+
+# -- a folder in use
+
+
+@contextlib.contextmanager
+def in_use(folder: Path | None, *, resume: bool) -> Iterator[Lock | None]:
+    """Hold the folder of a run while it is written. CairnError where it is not ours to write, or another writes it.
+
+    Whatever is refused is left as it was. A folder in which nothing came to be written is removed again.
+    """
+    if folder is None:
+        if resume:
+            raise CairnError("a run without a folder cannot be resumed; name its folder.")
+        yield None
+        return
+    _check(folder, resume)
+    made = [p for p in (folder, *folder.parents) if not os.path.exists(p)]
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with Lock(folder, resume=resume) as lock:
+            try:
+                recover(folder)
+                _check(folder, resume)  # another may have been quicker
+                if resume and not marked(folder):
+                    write_config(folder, read_recipe(folder, trust=True))  # now with a digest
+                mark(folder)
+                if not checkpoints(folder / "checkpoints"):
+                    _clear(folder)
+                yield lock
+            finally:
+                _leave(folder)
+    finally:
+        with contextlib.suppress(OSError):  # not empty, or gone
+            for path in made:
+                path.rmdir()
+
+
+def _check(folder: Path, resume: bool) -> None:
+    """Whether a run may be started, or resumed, in this folder."""
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise CairnError(f"{folder} is a file; name a folder for the run.")
+    with writing(folder):
+        held = os.listdir(folder) if os.path.isdir(folder) else []
+    ours = marked(folder) if held else False
+    if resume and not (ours and CONFIG in held) and not _earlier(folder):
+        if ours and checkpoints(folder / "checkpoints"):
+            return  # its settings stand in its checkpoints too
+        raise CairnError(f"{folder} holds no run to resume; start one without resume.")
+    if resume or not held or set(held) <= {LOCK}:
+        return
+    if ours and CONFIG not in held and not checkpoints(folder / "checkpoints"):
+        return  # a start that came to nothing
+    if ours or _earlier(folder):
+        raise CairnError(f"{folder} already holds a run; resume it, or name another folder.")
+    raise CairnError(
+        f"{folder} holds files that Cairn did not write ({shown(sorted(held)[0], 60)}), and none is overwritten;"
+        " name a new or an empty folder."
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a start left that came to no checkpoint. Only files that Cairn writes are touched."""
+    ours = [folder / "replay" / f"{name}.bin" for name in NAMES]
+    ours += [folder / "evaluations.npz", *(folder / "tb").glob(f"{PREFIX}*")]
+    for path in ours:
+        if path.is_file() or path.is_symlink():
+            path.unlink()
+
+
+def _leave(folder: Path) -> None:
+    """Where a start came to nothing, its files go, and the marker with them."""
+    if (folder / CONFIG).exists() or checkpoints(folder / "checkpoints"):
+        return
+    with contextlib.suppress(OSError):
+        _clear(folder)
+        if (folder / "replay").is_dir() and not any((folder / "replay").iterdir()):
+            (folder / "replay").rmdir()
+        if {p.name for p in folder.iterdir()} <= {MARKER, LOCK}:
+            (folder / MARKER).unlink(missing_ok=True)
+            (folder / LOCK).unlink(missing_ok=True)

@@ -1,0 +1,250 @@
+"""What a run writes down: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz in SB3's formats.
+
+These are logs: a run that is resumed needs nothing of them. One that is missing or damaged then is set aside under
+another name with a sentence, and a new one is begun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cairn.core.errors import CairnError
+from cairn.core.types import Episode
+from cairn.core.untrusted import MIB, read_npz
+from cairn.runs.tensorboard import Board
+from cairn.runs.disk import failure, writing
+from cairn.runs.evaluation import Score
+from cairn.runs.watching import Remark
+
+BLOCK = MIB
+LARGEST = 256 * MIB  # bytes of evaluations.npz
+
+Row = tuple[int, tuple[float, ...], tuple[int, ...], tuple[bool | None, ...]]  # step; returns, lengths, successes
+
+
+class TextLog:
+    """An append-only text file. `mark` goes into a checkpoint; given back, the file is cut to it, so it continues.
+
+    `head` is its first lines; without any it is made when there is something to write.
+    """
+
+    def __init__(self, path: Path, head: str, saved: Mapping[str, int] | None, say: Callable[[str], None]) -> None:
+        self.path, self.size, self.crc = path, 0, 0
+        self.waiting: list[str] = []
+        self.handle = -1
+        if saved is not None:
+            self._continue(saved, say)
+        elif os.path.lexists(path):
+            set_aside(path) if not _regular(path) else path.unlink()
+        if self.size == 0 and head:
+            self.write(head)
+            self.flush()
+
+    def _continue(self, saved: Mapping[str, int], say: Callable[[str], None]) -> None:
+        size, crc = saved["size"], saved.get("crc")
+        if not os.path.lexists(self.path):
+            if size:
+                say(f"{self.path} is missing; a new one is begun.")
+            return
+        if not _regular(self.path) or self.path.stat().st_size < size or crc not in (None, _crc(self.path, size)):
+            kept = set_aside(self.path)
+            say(f"{self.path} is damaged: it is kept as {kept.name}, and a new one is begun.")
+            return
+        os.truncate(self.path, size)
+        self.size, self.crc = size, _crc(self.path, size)
+
+    def write(self, text: str) -> None:
+        self.waiting.append(text)
+
+    def flush(self) -> None:
+        """Hand on what waits, all of it or nothing; DiskError where it could not be written."""
+        blob = "".join(self.waiting).encode()
+        self.waiting.clear()
+        if not blob:
+            return
+        try:
+            if self.handle < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+                self.handle = os.open(self.path, flags, 0o666)
+            left = memoryview(blob)
+            while left:
+                left = left[os.write(self.handle, left) :]
+        except OSError as error:
+            if self.handle >= 0:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self.handle, self.size)
+            raise failure(self.path, error) from error
+        self.size, self.crc = self.size + len(blob), zlib.crc32(blob, self.crc)
+
+    def mark(self) -> dict[str, int]:
+        self.flush()
+        return {"size": self.size, "crc": self.crc}
+
+    def close(self) -> None:
+        if self.handle >= 0:
+            os.close(self.handle)
+            self.handle = -1
+
+
+def _regular(path: Path) -> bool:
+    return stat.S_ISREG(os.lstat(path).st_mode)
+
+
+def _crc(path: Path, size: int) -> int:
+    """Of the first `size` bytes."""
+    crc = 0
+    with open(path, "rb") as file:
+        while size > 0 and (blob := file.read(min(size, BLOCK))):
+            crc, size = zlib.crc32(blob, crc), size - len(blob)
+    return crc
+
+
+def set_aside(path: Path) -> Path:
+    """Give a damaged file another name: metrics.csv.damaged, .damaged-2, ..."""
+    kept, k = path.with_name(f"{path.name}.damaged"), 1
+    while os.path.lexists(kept):
+        k += 1
+        kept = path.with_name(f"{path.name}.damaged-{k}")
+    with writing(kept):
+        path.rename(kept)
+    return kept
+
+
+class Logs:
+    """The logs of a run. `marks` go into a checkpoint; given back as `saved`, curves continue from there."""
+
+    def __init__(
+        self,
+        folder: Path,
+        env: str,
+        *,
+        saved: Mapping[str, Any] | None = None,
+        step: int = 0,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.folder = folder
+        heads = {
+            "metrics.csv": "step,seconds,name,value\n",
+            "monitor.csv": "#" + json.dumps({"t_start": time.time(), "env_id": env}) + "\nr,l,t\n",
+            "watch.jsonl": "",
+        }
+        self.rows: list[Row] = []  # of evaluations.npz
+        if saved is not None:
+            self._reload_evaluations(step, saved.get("evaluations.npz"), say)
+        self.files = {name: TextLog(folder / name, head, _of(saved, name), say) for name, head in heads.items()}
+        if os.path.lexists(folder / "tb") and not (folder / "tb").is_dir():
+            say(f"{folder / 'tb'} is no folder: it is kept as {set_aside(folder / 'tb').name}.")
+        self.board = Board(folder / "tb", purge_step=step + 1 if step else None)
+
+    def metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.files["metrics.csv"].write(f"{step},{seconds:.2f},{name},{value:.6g}\n")
+        self.files["metrics.csv"].flush()  # someone may be following it
+        self.files["monitor.csv"].flush()
+        self.board.scalars(step, values)
+
+    def episode(self, episode: Episode, seconds: float) -> None:
+        self.files["monitor.csv"].write(f"{episode.total:.6f},{episode.length},{seconds:.4f}\n")
+
+    def remark(self, step: int, remark: Remark) -> None:
+        """A watcher spoke: one JSON object a line."""
+        self.files["watch.jsonl"].write(json.dumps({"step": step, **vars(remark)}) + "\n")
+        self.files["watch.jsonl"].flush()
+
+    def evaluation(self, step: int, score: Score) -> None:
+        self.rows.append((step, score.returns, score.lengths, score.successes))
+        path = self.folder / "evaluations.npz"
+        temporary = path.with_name(".evaluations.tmp.npz")
+        arrays = _arrays(self.rows)
+        with writing(path):
+            try:
+                np.savez(temporary, **arrays)
+                if path.is_dir():
+                    set_aside(path)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _reload_evaluations(self, step: int, saved: Mapping[str, int] | None, say: Callable[[str], None]) -> None:
+        path = self.folder / "evaluations.npz"
+        count = None if saved is None else saved["count"]
+        if not os.path.lexists(path):
+            if count:
+                say(f"{path} is missing; a new one is begun.")
+            return
+        try:
+            found = read_npz(path, ("timesteps", "results", "ep_lengths"), optional=("successes",), most=LARGEST)
+            self.rows = [row for row in _rows(found) if row[0] <= step]
+            whole = saved is None or (len(self.rows) == count and _crc_of(self.rows) == saved["crc"])
+        except (CairnError, ValueError, TypeError, OverflowError):
+            whole = False
+        if not whole:
+            self.rows = []
+            kept = set_aside(path)
+            say(f"{path} is damaged: it is kept as {kept.name}, and a new one is begun with the next evaluation.")
+
+    def marks(self) -> dict[str, dict[str, int]]:
+        found = {name: file.mark() for name, file in self.files.items()}
+        return {**found, "evaluations.npz": {"count": len(self.rows), "crc": _crc_of(self.rows)}}
+
+    def close(self, *, quietly: bool = False) -> None:
+        """`quietly` where something failed already: what waits is left."""
+        try:
+            if not quietly:
+                for file in self.files.values():
+                    file.flush()
+        finally:
+            for file in self.files.values():
+                file.close()
+            self.board.close()
+
+
+def _of(saved: Mapping[str, Any] | None, name: str) -> Mapping[str, int] | None:
+    if saved is None:
+        return None
+    mark: Any = saved.get(name, {"size": 0})
+    return {"size": mark} if isinstance(mark, int) else mark  # Cairn 0.1 kept the size alone
+
+
+def _arrays(rows: list[Row]) -> dict[str, Any]:
+    """As SB3's EvalCallback has them."""
+    steps, returns, lengths, told = zip(*rows, strict=True)
+    if len({len(row) for row in returns}) > 1:  # of another number of episodes
+        raise CairnError("evaluations of different numbers of episodes cannot be kept in one file.")
+    out: dict[str, Any] = {"timesteps": list(steps), "results": list(returns), "ep_lengths": list(lengths)}
+    if any(s is not None for row in told for s in row):
+        out["successes"] = np.array(told, bool)
+    return out
+
+
+def _rows(found: Mapping[str, Any]) -> list[Row]:
+    steps, results, lengths = found["timesteps"], found["results"], found["ep_lengths"]
+    told = found.get("successes")
+    if results.ndim != 2 or lengths.shape != results.shape or steps.shape != results.shape[:1]:
+        raise ValueError("the arrays do not fit one another")
+    if told is not None and told.shape != results.shape:
+        raise ValueError("the arrays do not fit one another")
+    return [
+        (
+            int(steps[k]),
+            tuple(float(r) for r in results[k]),
+            tuple(int(n) for n in lengths[k]),
+            tuple(None if told is None else bool(told[k, i]) for i in range(results.shape[1])),
+        )
+        for k in range(len(steps))
+    ]
+
+
+def _crc_of(rows: list[Row]) -> int:
+    plain = [(s, [*map(float, r)], [*map(int, n)], [*map(bool, told)]) for s, r, n, told in rows]
+    return zlib.crc32(repr(plain).encode())

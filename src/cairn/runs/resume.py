@@ -1,0 +1,112 @@
+"""What may change when a run is resumed, for the command line and Python alike.
+
+Resuming is exact: what would give other weights than the run left alone is refused. What may change is where a run
+takes place, what is written down of it, when it stops, and how many steps it takes in all, upward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cairn.algorithms.registry import HIROConfig, agent_name
+from cairn.core.errors import CairnError
+from cairn.core.untrusted import shown
+from cairn.core.serialise import to_json
+from cairn.recipes.recipe import Recipe
+
+FREE = {"device", "threads", "env_timeout", "ray_address"}  # where it takes place
+FREE |= {"name", "about", "log_every", "eval_every", "result_episodes"}  # what is written down
+FREE |= {"target", "hold", "steps"}  # when it stops
+ADVICE = " Leave it as it was, or start a new run in another folder."
+ALIKE = {"sync", "async"}  # backends that give the same steps
+
+
+def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = None) -> Recipe:
+    """The recipe that a run goes on with; CairnError names the first setting that may not change.
+
+    `first` is the number of steps that the run was started with, where it is known: its replay was made for them.
+    """
+    if type(asked.agent) is not type(stored.agent):
+        theirs, mine = agent_name(stored.agent), agent_name(asked.agent)
+        raise CairnError(f"{folder} holds a run of {theirs}; it cannot go on as {mine}.{ADVICE}")
+    if asked.steps < stored.steps:
+        raise CairnError(
+            f"{folder} holds a run of {stored.steps:,} steps; its steps can be raised, but not lowered to"
+            f" {asked.steps:,}."
+        )
+    vector = stored.vector if asked.vector == "auto" else asked.vector
+    same = replace(asked, agent=fitted(asked.agent, stored.agent if first is None else first), vector=vector)
+    free = FREE | (set() if stored.vector == "ray" else {"workers"})
+    free |= {"vector"} if {stored.vector, vector} <= ALIKE else set()
+    for name, was, now in differences(to_json(stored), to_json(same)):
+        if name not in free:
+            raise CairnError(
+                f"{folder} holds a run with {name} {shown(was, 60)}; it cannot go on with {shown(now, 60)}.{ADVICE}"
+            )
+    return same
+
+
+def differences(was: Any, now: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """(agent.lr, 0.001, 0.5), ... of two recipes as plain data."""
+    if isinstance(was, dict) and isinstance(now, dict) and not name.startswith(("env_args", "eval_args", "levels")):
+        if was.get("kind") != now.get("kind"):
+            return [(name, was.get("kind"), now.get("kind"))]
+        found = [differences(was.get(k), now.get(k), f"{name}.{k}" if name else k) for k in {**was, **now}]
+        return [one for some in found for one in some]
+    return [] if _plain(was) == _plain(now) else [(name, was, now)]
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back: tuples are lists."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def fitted(cfg: Any, most: Any) -> Any:
+    """No replay larger than a run of `most` steps has use for, or than that of the config it is resumed from."""
+    fresh = isinstance(most, int)
+    if isinstance(cfg, HIROConfig):
+        high = fitted(cfg.high, max(most // cfg.every, 1) if fresh else most.high)
+        return replace(cfg, high=high, low=fitted(cfg.low, most if fresh else most.low))
+    if not hasattr(cfg, "capacity"):
+        return cfg
+    return replace(cfg, capacity=min(cfg.capacity, most if fresh else most.capacity))
+
+
+def capacities(cfg: Any) -> dict[str, int]:
+    """The sizes of an agent's replays, by the names of their settings."""
+    parts = {"agent.capacity": cfg}
+    parts |= {f"agent.{part}.capacity": getattr(cfg, part) for part in ("high", "low") if hasattr(cfg, part)}
+    return {name: one.capacity for name, one in parts.items() if hasattr(one, "capacity")}
+
+
+def kept_small(asked: Recipe, same: Recipe, first: int) -> list[str]:
+    """A sentence for each replay that is smaller than a new run of these settings would have."""
+    wanted, most = capacities(fitted(asked.agent, same.steps)), {"agent.capacity": first, "agent.low.capacity": first}
+    if isinstance(same.agent, HIROConfig):
+        most["agent.high.capacity"] = max(first // same.agent.every, 1)
+    return [
+        f"the replay stays at {size:,} transitions ({name}), as the run was started; a new run would have more."
+        for name, size in capacities(same.agent).items()
+        if wanted[name] > size or (same.steps > first and size == most[name])
+    ]
+
+
+def check_recipe(stored: Recipe, named: Recipe, folder: Path, known: Container[str]) -> None:
+    """CairnError where the recipe that a user names is not the one that the run in `folder` was started with.
+
+    A run may have a name of its own; then the task and the agent tell.
+    """
+    told = f"{folder} holds a run of {shown(stored.name or stored.env, 60)}"
+    if stored.name in known and named.name in known and stored.name != named.name:
+        raise CairnError(f"{told}, not of {named.name}.{ADVICE}")
+    if stored.env != named.env:
+        raise CairnError(f"{told} on {shown(stored.env, 60)}; it cannot go on with {shown(named.env, 60)}.{ADVICE}")
+    if type(stored.agent) is not type(named.agent):
+        raise CairnError(
+            f"{told}, by {agent_name(stored.agent)}; it cannot go on as {agent_name(named.agent)}.{ADVICE}"
+        )

@@ -1,0 +1,406 @@
+"""Parts put together where one can see it: a recipe becomes environments, an agent, a replay, a loop and a folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from cairn.algorithms.registry import HIRO, AgentConfig, HIROConfig, Imitator
+from cairn.core.agent import Agent
+from cairn.core.calls import option
+from cairn.core.checks import validated
+from cairn.core.device import roomy, resolve_device
+from cairn.core.errors import CairnError, EnvError
+from cairn.core.seeding import derive, derive_many
+from cairn.core.types import Spec
+from cairn.core.untrusted import shown
+from cairn.envs.goals import goal_rule
+from cairn.envs.task import Task
+from cairn.replay.protocol import Replay
+from cairn.replay.frames import Frames
+from cairn.replay.dataset import Dataset
+from cairn.replay.hindsight import Hindsight
+from cairn.replay.prioritised import Prioritised
+from cairn.replay.ring import Ring
+from cairn.algorithms.hiro.segments import Segments
+from cairn.collect import ray as remote
+from cairn.runs.policy_card import build_fitting
+from cairn.runs.checkpoint import checkpoints, find_policy, has_policy, load_agent, load_level, load_start
+from cairn.runs.config import CONFIG, first_steps, last_note, stored, write_config
+from cairn.runs.disk import DiskError
+from cairn.runs.evaluation import Score, as_policy, evaluate
+from cairn.runs.folder import folders_of, in_use
+from cairn.algorithms.hiro.loop import hierarchy
+from cairn.algorithms.imitation.loop import Lesson, Source, check_taught, checksums, gathered, imitate, prepare
+from cairn.runs.lock import Lock
+from cairn.runs.logs import set_aside
+from cairn.algorithms.loops import off_policy, on_policy
+from cairn.core.memory import enough, keep_freed_memory, must_fit
+from cairn.runs.notices import check_rollout
+from cairn.recipes.recipe import Recipe
+from cairn.collect.ray import SamplerPool
+from cairn.runs.resume import continued, fitted, kept_small
+from cairn.runs.run import Run
+from cairn.runs.watching import Watcher
+from cairn.vector.protocol import Vector, spec_of_env
+from cairn.vector.checks import shut
+from cairn.vector.choose import Backend, choose, make_vector
+from cairn.vector.ray_actors import must_have_ray
+
+RARE = 1_000_000  # steps between checkpoints
+
+
+Watch = Callable[[AgentConfig, Spec, Sequence[str]], Watcher]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended."""
+
+    agent: Agent
+    folder: Path | None
+    step: int
+    seconds: float
+    score: Score | None
+    best: float
+    solved: bool
+    interrupted: str | None
+    restarts: int
+    saved: bool = False  # whether the folder holds a checkpoint of this very step
+    checkpoint: Path | None = None  # the newest one, from which a resume goes on
+
+
+def train(
+    recipe: Recipe,
+    folder: Path | None = None,
+    *,
+    resume: bool = False,
+    agent: Agent | None = None,
+    expert: Source | None = None,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written.
+
+    `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
+    `watch` makes whoever watches the run, and is told which of its remarks were made before it was resumed.
+    """
+    recipe = validated(recipe)
+    recipe = replace(recipe, device=resolve_device(recipe.device))
+    _check_replay(recipe)
+    check_rollout(recipe)
+    with enough(), in_use(folder, resume=resume) as lock:
+        if resume:
+            assert folder is not None
+            recipe = _continued(recipe, folder)
+        else:
+            recipe = replace(recipe, agent=fitted(recipe.agent, recipe.steps))
+        return _train(recipe, folder, lock, resume, agent, expert, watch)
+
+
+def _continued(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe that the run in `folder` goes on with."""
+    found, fault = stored(folder)
+    first = first_steps(folder, found)
+    asked, recipe = recipe, continued(found, recipe, folder, first)
+    for said in kept_small(asked, recipe, found.steps if first is None else first):
+        print(f"cairn: {said}", file=sys.stderr)
+    if fault:
+        if os.path.lexists(folder / CONFIG):
+            fault += f" It is kept as {set_aside(folder / CONFIG).name}."
+        print(f"cairn: {fault} The settings are taken from the last checkpoint.", file=sys.stderr)
+        write_config(folder, found)
+    return recipe
+
+
+def _train(
+    recipe: Recipe,
+    folder: Path | None,
+    lock: Lock | None,
+    resume: bool,
+    agent: Agent | None,
+    expert: Source | None,
+    watch: Watch | None,
+) -> Outcome:
+    begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
+    given, expert = expert is not None, _expert(recipe, expert, folder)
+    if recipe.vector == "auto":
+        recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
+        print(f"cairn: the environments are stepped by {option('vector', recipe.vector)}.", file=sys.stderr)
+    keep_freed_memory()
+    if recipe.threads:
+        torch.set_num_threads(recipe.threads)
+    envs = _company(recipe) if recipe.vector == "ray" else _vector(recipe, recipe.envs)
+    scorer = Scorer(recipe)
+    lesson, source, taught = None, None, {}
+    try:
+        _check_judged(recipe, envs.spec)
+        if agent is None or (resume and not begun):  # one that is given may have been trained since
+            agent = build_fitting(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
+        if agent.spec != envs.spec:
+            raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
+        if not begun:
+            if recipe.start:
+                source = _found(recipe.start, "start from", own=folder, runs_first=True)
+                load_start(source, agent)
+            for level, path in recipe.levels.items():
+                load_level(_found(path, "start a level from", own=folder), agent, level)
+        if isinstance(recipe.agent, Imitator):
+            assert not isinstance(envs, SamplerPool)
+            lesson = prepare(recipe, expert, envs)
+            taught = checksums(recipe, lesson, given=given)
+            if begun and folder is not None:
+                check_taught(recipe, last_note(folder).get("taught"), taught, folder)
+        run = Run(recipe, folder, scorer, lock=lock)
+        run.taught = taught
+        replay = _begin(run, agent, envs, resume)
+        if watch is not None:
+            run.watcher = watch(recipe.agent, envs.spec, run.warned)
+        if source is not None:
+            print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
+        if not (resume and run.over):
+            with run:
+                _loop(run, agent, envs, replay, lesson)
+    finally:
+        scorer.close()
+        envs.close()
+        if lesson is not None:
+            lesson.close()
+    return Outcome(
+        agent,
+        folder,
+        run.step,
+        run.seconds,
+        run.score,
+        run.best,
+        run.solved,
+        run.interrupted,
+        envs.restarts,
+        run.saved,
+        run.newest,
+    )
+
+
+Checkpointable = Replay | Segments | Dataset | None
+
+
+def _begin(run: Run, agent: Agent, envs: Vector | SamplerPool, resume: bool) -> Checkpointable:
+    """Start a run, or continue it where it was; what it learns from."""
+
+    def replay() -> Checkpointable:
+        return _replay(run.recipe, agent, envs, run.folder)
+
+    if resume:
+        kept: Any = run.resume(agent, replay)
+        return cast(Checkpointable, kept)
+    found = replay()
+    run.start()
+    return found
+
+
+def _loop(run: Run, agent: Any, envs: Vector | SamplerPool, replay: Any, lesson: Lesson | None) -> None:
+    """The loop of this agent, to the last evaluation and checkpoint. A failure tells where the last one is."""
+    try:
+        if lesson is not None:
+            assert not isinstance(envs, SamplerPool)
+            imitate(agent, lesson, replay, envs, run, fresh=run.step == 0)
+        elif isinstance(envs, SamplerPool):
+            remote.loop(agent, envs, replay, run)
+        elif isinstance(replay, Segments):
+            hierarchy(agent, envs, replay, run)
+        elif replay is not None:
+            off_policy(agent, envs, replay, run)
+        else:
+            on_policy(agent, envs, run)
+        run.finish(agent, replay)
+    except EnvError as error:
+        where = f"at step {run.step} of {run.recipe.env}; {run.last_checkpoint()}"
+        raise EnvError(error.index, f"{error.what}, {where}.") from error
+    except DiskError as error:
+        after = "make room and resume the run" if error.full else "mend that and resume the run"
+        raise DiskError(f"{error.what}; {run.last_checkpoint()}. To go on, {after}", full=error.full) from error
+
+
+def check(recipe: Recipe) -> None:
+    """CairnError where `train` would refuse this recipe before its first step. Nothing is written."""
+    recipe = replace(validated(recipe), device=resolve_device(recipe.device))
+    _check_replay(recipe)
+    check_rollout(recipe)
+    expert = _expert(recipe, None)
+    if recipe.vector == "ray":
+        must_have_ray()
+    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "sb3") else "sync"
+    envs = make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
+    try:
+        _check_judged(recipe, envs.spec)
+        agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
+        if recipe.start:
+            load_start(_found(recipe.start, "start from", runs_first=True), agent)
+        for level, path in recipe.levels.items():
+            load_level(_found(path, "start a level from"), agent, level)
+        if (
+            isinstance(recipe.agent, Imitator) and getattr(recipe.agent, "values", "") != "fitted"
+        ):  # which takes a while
+            prepare(recipe, expert, envs).close()
+        if recipe.hindsight != "off" or getattr(recipe.agent, "high_hindsight", 0.0) > 0:
+            goal_rule(recipe.task)
+    finally:
+        envs.close()
+
+
+def _check_replay(recipe: Recipe) -> None:
+    """Hindsight and levels are asked of agents that have them."""
+    if recipe.hindsight != "off":
+        if isinstance(recipe.agent, HIROConfig):
+            raise CairnError("with hiro each level has its own: use agent.low_hindsight and agent.high_hindsight.")
+        if not hasattr(recipe.agent, "capacity"):
+            raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
+    cfg: Any = recipe.agent
+    uneven = [c for c in (cfg, getattr(cfg, "high", None), getattr(cfg, "low", None)) if getattr(c, "priority", 0.0)]
+    if uneven and (isinstance(cfg, HIROConfig) or recipe.hindsight != "off"):
+        raise CairnError("hindsight and hierarchies draw evenly; leave priority at 0.")
+    if recipe.levels and not isinstance(recipe.agent, HIROConfig):
+        raise CairnError("levels are loaded into hiro only; this agent has none.")
+
+
+def _check_judged(recipe: Recipe, spec: Spec) -> None:
+    """Where a policy is judged on other terms than it learns on, those are looked at now, not after the first steps."""
+    if recipe.eval_args:
+        env = recipe.judged_task.for_scoring()()
+        judged = spec_of_env(env)[0]
+        shut(env)
+        if (judged.obs_shape, judged.obs_dtype, judged.action) != (spec.obs_shape, spec.obs_dtype, spec.action):
+            raise CairnError(f"with these eval_args {recipe.env} shows or takes other things than it is learned on.")
+
+
+def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> Source | None:
+    """The expert that is given, or the policy that the recipe names."""
+    if not isinstance(recipe.agent, Imitator):
+        if given is not None or recipe.expert or recipe.demos:
+            raise CairnError(
+                "an expert and demonstrations are for those who imitate: bc, dagger, aggrevate, aggrevated."
+            )
+        return None
+    if given is not None or not recipe.expert:
+        return given
+    path = _found(recipe.expert, "learn from", own=own)
+    expert, plays = load_agent(path, device=recipe.device)
+    if plays != recipe.env:
+        raise CairnError(f"{path} plays {shown(plays)}: it is no expert of {recipe.env}.")
+    return expert
+
+
+def _found(name: str, use: str, *, own: Path | None = None, runs_first: bool = False) -> Path:
+    """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name; never the run's own."""
+    runs = list(reversed(folders_of(Path("runs"), name)))
+    zoo = [Path("zoo") / name]
+    for folder in (Path(name), *(runs + zoo if runs_first else zoo + runs)):
+        if has_policy(folder) and (own is None or folder.resolve() != own.resolve()):
+            return folder
+    if Path(name).exists():
+        find_policy(Path(name))  # says what is wrong with it
+        raise CairnError(f"{name} is this run's own folder: there is nothing in it to {use}.")
+    raise CairnError(f"there is no {name} to {use}: name a folder, or run `cairn train {name}` first.")
+
+
+class Scorer:
+    """Evaluates on environments of its own, made when first needed, always on the same seeds apart from training's."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.envs: Vector | None = None
+        self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
+
+    def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
+        task = self.recipe.judged_task.for_scoring()
+        if self.envs is None:
+            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), task)
+        policy = as_policy(agent, device=self.recipe.device)
+        return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest)
+
+    def close(self) -> None:
+        if self.envs is not None:
+            self.envs.close()
+
+
+def _company(recipe: Recipe) -> SamplerPool:
+    if isinstance(recipe.agent, Imitator):
+        raise CairnError(
+            f"an imitator asks its expert at every step and plays here; use {option('vector', 'sync')} or async."
+        )
+    return SamplerPool(
+        recipe.task,
+        recipe.envs,
+        recipe.agent,
+        workers=recipe.workers,
+        seed=recipe.seed,
+        timeout=recipe.env_timeout,
+        address=recipe.ray_address,
+    )
+
+
+def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
+    task = task or recipe.task
+    judged = task.scoring and recipe.vector in ("envpool", "ray")  # on the original, and here
+    backend: Backend = "async" if judged else recipe.vector
+    return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
+
+
+def _replay(
+    recipe: Recipe, agent: Agent, envs: Vector | SamplerPool, folder: Path | None
+) -> Replay | Segments | Dataset | None:
+    """What an agent learns from, where it keeps anything."""
+    cfg: Any = recipe.agent
+    folder = None if folder is None else folder / "replay"
+    intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some rows of these are no steps
+    # What was stored since the last checkpoint must be there. A run that is lengthened needs as much as it did before,
+    # so the steps do not count, but where checkpoints are so rare that they were meant not to be.
+    every = recipe.checkpoint_every
+    between = every if every <= RARE else min(every, recipe.steps)
+    slack = 0 if folder is None else intervals * (between // recipe.envs + 1)
+
+    generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
+    if isinstance(cfg, Imitator):
+        return gathered(cfg, envs.spec, generator, folder)
+    common: Any = {"generator": generator, "slack": slack, "folder": folder}
+
+    def ring(capacity: int, gamma: float, n: int) -> Ring:
+        must_fit(capacity, Ring.bytes_each(envs.spec), mapped=folder is not None)
+        return Ring(capacity, recipe.envs, envs.spec, gamma=gamma, n=n, **common)
+
+    relabels = recipe.hindsight != "off" or getattr(cfg, "high_hindsight", 0.0) > 0
+    rule = goal_rule(recipe.task) if relabels else None  # before any file is made
+    if isinstance(agent, HIRO):
+        return Segments(
+            ring(max(cfg.low.capacity, cfg.high.capacity * cfg.every), cfg.low.gamma, 1),
+            agent.positions,
+            c=cfg.every,
+            steps=cfg.low.capacity,
+            windows=cfg.high.capacity,
+            slack=slack * recipe.envs,
+            goal=envs.spec.goal,
+            rule=rule,
+            folder=folder,
+        )
+    if not hasattr(cfg, "capacity"):
+        return None
+    steps: Ring | Frames
+    if envs.spec.stack > 1:  # every frame stored once
+        packed = getattr(cfg, "frame_bytes", 0)
+        must_fit(cfg.capacity, Frames.bytes_each(envs.spec, packed), mapped=folder is not None)
+        size = (cfg.capacity + 2 * slack * recipe.envs) * Frames.bytes_each(envs.spec)  # all of it, where mirrored
+        walk: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "frame_bytes": packed, "device": roomy(recipe.device, size)}
+        steps = Frames(cfg.capacity, recipe.envs, envs.spec, **walk, **common)
+    else:
+        steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
+    if getattr(cfg, "priority", 0.0) > 0:
+        return Prioritised(steps, alpha=cfg.priority, folder=folder)
+    if recipe.hindsight == "off" or rule is None or isinstance(steps, Frames):
+        return steps
+    assert envs.spec.goal is not None  # as the rule's finder has seen
+    return Hindsight(steps, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)

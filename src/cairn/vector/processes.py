@@ -1,0 +1,177 @@
+"""Environments spread over worker processes that write into shared memory."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing as mp
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import numpy as np
+
+from cairn.core.errors import EnvError
+from cairn.core.types import Array, Spec
+from cairn.vector.checks import tell
+from cairn.vector.env_batch import EnvBatch
+from cairn.vector.protocol import EnvMaker
+from cairn.vector.step_buffers import StepBuffers
+from cairn.vector.worker_pool import WorkerPool, env_batch_of
+
+CLOSES_WITHIN = 2.0  # s that workers have to close their environments
+GRACE = 1.0  # s that a worker has to close its environments after its parent died
+
+
+class Workers(WorkerPool):
+    """A pool of processes. An order is a short message; rows and actions lie in memory that all of them share."""
+
+    def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
+        super().__init__(makers, workers=workers, timeout=timeout)
+        self.context = mp.get_context("forkserver")
+        self.context.set_forkserver_preload(["cairn.vector.processes"])
+        self.memory = {
+            name: self.context.RawArray("b", int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            for name, (shape, dtype) in _layout(self.spec, self.num_envs).items()
+        }
+        arrays = _views(self.memory, self.spec, self.num_envs)
+        self.action = arrays.pop("action")
+        self.buffers = StepBuffers(**arrays)
+        self.processes: list[BaseProcess] = []
+        self.pipes: list[Connection] = []
+        for start, stop in self.spans:
+            process, pipe = self._spawn(start, stop)
+            self.processes.append(process)
+            self.pipes.append(pipe)
+
+    def _spawn(self, start: int, stop: int) -> tuple[BaseProcess, Connection]:
+        ours, theirs = self.context.Pipe()
+        args = (theirs, self.makers, start, stop, self.memory, self.spec, self.num_envs)
+        process = self.context.Process(target=_work, args=args, daemon=True)
+        with main_hidden():
+            process.start()
+        theirs.close()
+        return process, ours
+
+    def _replace(self, worker: int) -> None:
+        self.processes[worker].kill()
+        self.processes[worker].join()
+        self.pipes[worker].close()
+        self.processes[worker], self.pipes[worker] = self._spawn(*self.spans[worker])
+
+    def _order(self, worker: int, what: str, *given: Any) -> None:
+        try:
+            self.pipes[worker].send((what, given))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def _order_step(self, action: Array) -> None:
+        self.action[:] = action
+        for worker in range(len(self.pipes)):
+            self._order(worker, "step")
+
+    def _answer(self, worker: int, within: float) -> None:
+        first = self.spans[worker][0]
+        try:
+            if not self.pipes[worker].poll(within or None):
+                raise EnvError(first, f"did not answer within {within:g} s")
+            failure = self.pipes[worker].recv()
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            raise EnvError(first, "lost its worker process") from None
+        if failure is not None:
+            raise EnvError(*failure)
+
+    def close(self) -> None:
+        for worker in range(len(self.pipes)):
+            self._order(worker, "close")
+        for pipe in self.pipes:
+            self._last_words(pipe)
+        for process in self.processes:
+            process.join(CLOSES_WITHIN)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _last_words(self, pipe: Connection) -> None:
+        """What a worker says of closing its environments; answers that nobody asked for any more come before it."""
+        with contextlib.suppress(EOFError, OSError):
+            while pipe.poll(CLOSES_WITHIN):
+                said = pipe.recv()
+                if isinstance(said, str):
+                    return tell(said)
+
+
+@contextmanager
+def main_hidden() -> Iterator[None]:
+    """Start a process without it importing the user's script again: a script needs no `if __name__ == "__main__"`.
+
+    cloudpickle sends what a worker needs of that script by value.
+    """
+    main = sys.modules["__main__"]
+    kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    try:
+        for name in kept:
+            setattr(main, name, None)
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(main, name, value)
+
+
+def _layout(spec: Spec, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    action = spec.action.to_env(np.zeros((n, *spec.action_shape), spec.action_dtype))
+    return {**StepBuffers.fields(spec, n), "action": (action.shape, str(action.dtype))}
+
+
+def _views(memory: dict[str, Any], spec: Spec, n: int) -> dict[str, Array]:
+    layout = _layout(spec, n)
+    return {k: np.frombuffer(memory[k], dtype).reshape(shape) for k, (shape, dtype) in layout.items()}
+
+
+def _work(
+    pipe: Connection, makers: bytes, start: int, stop: int, memory: dict[str, Any], spec: Spec, num_envs: int
+) -> None:
+    """A worker's life: one answer for each order, None or (environment, what went wrong)."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides how a run ends; its closed pipe ends us
+    threading.Thread(target=_leave_with_the_parent, args=(pipe.fileno(),), daemon=True).start()
+    arrays = _views(memory, spec, num_envs)
+    action = arrays.pop("action")[start:stop]
+    batch: EnvBatch | None = None
+    try:
+        while True:
+            order, given = pipe.recv()
+            if order == "close":
+                break
+            failure = None
+            try:
+                if batch is None:
+                    batch = env_batch_of(makers, start, stop)
+                    batch.buffers = StepBuffers(**arrays).rows(start, stop)
+                batch.step(action) if order == "step" else getattr(batch, order)(*given)
+            except EnvError as error:
+                failure = error.index, error.what
+            except KeyboardInterrupt:  # SIGINT is ignored here, so it is an environment's own
+                failure = start, "raised KeyboardInterrupt"
+            pipe.send(failure)
+    except (EOFError, OSError):
+        pass  # the parent is gone
+    fault = batch.close() if batch is not None else ""
+    with contextlib.suppress(OSError):
+        pipe.send(fault)
+
+
+def _leave_with_the_parent(pipe: int) -> None:
+    """Wait until the other end of the pipe is closed; then the worker has a moment to close its environments."""
+    waiting = select.poll()
+    waiting.register(pipe, 0)  # nothing is waited for but its end
+    waiting.poll()
+    time.sleep(GRACE)
+    os._exit(0)

@@ -1,0 +1,108 @@
+"""What `cairn new-env` writes works as it stands: its own test passes, the doctor is silent, an agent learns it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cairn.cli.main import main
+from cairn.core.errors import CairnError
+from cairn.envs.template import named, write
+
+GOAL = pytest.mark.parametrize("goal", [False, True], ids=["plain", "goal"])
+
+
+def run(folder, *args, **more):
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, *args], cwd=folder, capture_output=True, text=True, env=env, **more)
+
+
+@GOAL
+def test_its_own_test_passes(tmp_path, goal):
+    task, paths = write("cart_swing", tmp_path, goal=goal)
+    assert task == "cart_swing:CartSwing-v0"
+    assert [p.name for p in paths] == ["cart_swing.py", "test_cart_swing.py"]
+    told = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert told.returncode == 0, told.stdout
+    assert f"{5 if goal else 4} passed" in told.stdout and "warning" not in told.stdout
+
+
+@GOAL
+def test_the_doctor_finds_neither_error_nor_warning(tmp_path, goal):
+    task, _ = write("cart_swing", tmp_path, goal=goal)
+    told = run(tmp_path, "-P", "-m", "cairn", "doctor", task, "--seconds", "30")  # -P: as the command, not the module
+    assert told.returncode == 0 and "nothing found" in told.stdout, told.stdout + told.stderr
+
+
+@GOAL
+def test_it_is_clean_code(tmp_path, goal):
+    write("cart_swing", tmp_path, goal=goal)
+    for check in (["check", "--select", "E,F,I,B,UP"], ["format", "--check"]):
+        told = run(tmp_path, "-m", "ruff", *check, "--isolated", "--line-length", "120")
+        assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_an_agent_learns_it_from_the_command_that_is_named(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["new-env", "CartSwing", "--goal", "--out", str(tmp_path)])
+    assert stop.value.code == 0
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    assert command[:2] == ["cairn", "train"]
+    small = ["--agent.hidden", "64", "64", "--agent.updates-per-step", "0.5", "--agent.lr", "1e-3", "--envs", "4"]
+    small += ["--vector", "async", "--workers", "1"]
+    told = run(tmp_path, "-P", "-m", "cairn", *command[1:-1], "8000", *small, "--out", "run")
+    assert told.returncode == 0, told.stderr
+    success = float(told.stdout.split("success ")[1].split(" %")[0])
+    assert success >= 80
+
+
+SB3 = """
+import gymnasium as gym
+from stable_baselines3 import HerReplayBuffer, SAC
+env = gym.make("cart_swing:CartSwing-v0")
+more = {"replay_buffer_class": HerReplayBuffer} if GOAL else {}
+policy = "MultiInputPolicy" if GOAL else "MlpPolicy"
+SAC(policy, env, learning_starts=120, policy_kwargs={"net_arch": [8]}, **more).learn(160)
+"""
+
+
+@GOAL
+def test_stable_baselines3_learns_from_it_too(tmp_path, goal):
+    pytest.importorskip("stable_baselines3")
+    write("cart_swing", tmp_path, goal=goal)
+    told = run(tmp_path, "-c", SB3.replace("GOAL", str(goal)))
+    assert told.returncode == 0, told.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["my-task", "1st", "", "a b", "class", "match", "../up", "größe", "numpy", "cairn", "x.y"]
+)
+def test_a_bad_name_is_one_sentence_and_exit_2(tmp_path, capsys, name):
+    with pytest.raises(SystemExit) as stop:
+        main(["new-env", name, "--out", str(tmp_path / "there")])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("cairn: ") and said.count("\n") == 1 and "Traceback" not in said
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("there", ["cart_swing.py", "test_cart_swing.py"])
+def test_nothing_is_overwritten(tmp_path, there):
+    (tmp_path / there).write_text("mine")
+    with pytest.raises(CairnError, match="nothing is overwritten"):
+        write("CartSwing", tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [there] and (tmp_path / there).read_text() == "mine"
+
+
+def test_names():
+    assert named("CartSwing") == named("cart_swing") == ("cart_swing", "CartSwing")
+    assert named("Maze2D") == ("maze2d", "Maze2d")
+
+
+def test_no_name_and_an_unknown_option_are_one_sentence(capsys):
+    for args in ([], ["cart_swing", "--gaol"]):
+        with pytest.raises(SystemExit) as stop:
+            main(["new-env", *args])
+        assert stop.value.code == 2
+    assert "Did you mean --goal" in capsys.readouterr().err

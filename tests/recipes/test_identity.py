@@ -1,0 +1,45 @@
+"""Settings are told apart by a hash that neither the seed nor the machine changes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cairn.core.schedules import constant
+from cairn.core.serialise import from_json, to_json
+from cairn.recipes import RECIPES
+from cairn.recipes.identity import commit, config_hash, hardware
+from cairn.recipes.recipe import Recipe
+
+
+def test_what_is_trained_changes_the_hash_and_where_does_not():
+    recipe = RECIPES["cartpole-ppo"]
+    same = replace(recipe, seed=9, device="cuda", threads=7, vector="ray", workers=3, log_every=1, result_episodes=7)
+    assert config_hash(same) == config_hash(recipe)
+    others = [
+        replace(recipe, steps=recipe.steps + 1),
+        replace(recipe, env_args={"x": 1}),
+        replace(recipe, agent=replace(recipe.agent, gamma=0.5)),
+        replace(recipe, agent=replace(recipe.agent, lr=constant(1.0))),
+        RECIPES["cartpole-a2c"],
+    ]
+    assert len({config_hash(r) for r in [recipe, *others]}) == 1 + len(others)
+
+
+def test_what_is_as_by_default_is_no_part_of_the_hash():
+    recipe = RECIPES["cartpole-ppo"]
+    kind = type(recipe.agent)
+    assert recipe.agent.max_norm == kind().max_norm
+    assert config_hash(replace(recipe, agent=replace(recipe.agent, max_norm=kind().max_norm))) == config_hash(recipe)
+    assert len({config_hash(r) for r in RECIPES.values()}) == len(RECIPES)
+
+
+def test_code_and_machine_in_words():
+    assert commit() is None or len(commit().rstrip("+")) == 12
+    assert "cores of" in hardware("cpu") and "\n" not in hardware("cpu")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_that_was_written_and_read_has_the_same_hash(name):
+    recipe = RECIPES[name]
+    assert config_hash(from_json(Recipe, json.loads(json.dumps(to_json(recipe))))) == config_hash(recipe)
