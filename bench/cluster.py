@@ -76,7 +76,7 @@ def cluster(nodes: int, cores: int = NODE_CORES) -> Any:
 def speed(samplers: int, sleep: float, seconds: float, address: str) -> tuple[float, float]:
     """Steps a second that a learner receives which learns nothing, chunk after chunk, as off-policy training asks; and
     how many ms of a core it takes for one sampler's chunk: to put the weights, order, fetch and join."""
-    from cairn.algorithms.registry import DQNConfig, build
+    from cairn.algorithms import DQNConfig, build
     from cairn.collect.ray import Order, SamplerPool, rows_of
 
     cfg = DQNConfig(hidden=(64, 64))
@@ -114,7 +114,7 @@ def scale(counts: Sequence[int], sleep: float, seconds: float, nodes: int) -> di
 
 def overhead(env: str, workers: int, envs: int, seconds: float, repeats: int = 3) -> dict[str, Any]:
     """The two sides take turns, and medians are compared."""
-    from cairn.algorithms.registry import PPOConfig, build
+    from cairn.algorithms import PPOConfig, build
     from cairn.collect.ray import Order, Sampler, SamplerPool
     from cairn.core.state import pack
     from cairn.envs.task import Task

@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cairn.algorithms import HIROConfig, SACConfig
 from cairn.algorithms.hiro.agent import HIRO
-from cairn.algorithms.registry import HIROConfig, SACConfig
 from cairn.core.types import Box, GoalSpec, Spec, Window
 
 BATCH, CANDIDATES, C = 128, 10, 20

@@ -23,7 +23,7 @@ import gymnasium as gym
 import numpy as np
 
 from bench.study import STUDIES
-from cairn.algorithms.registry import DQNConfig, PPOConfig
+from cairn.algorithms import DQNConfig, PPOConfig
 from cairn.core.schedules import constant, linear
 
 PLACES, BALLS = 10, 8  # places a ball may fall on; balls an episode

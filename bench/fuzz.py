@@ -50,8 +50,8 @@ def samples(root: Path) -> list[Sample]:
     """A valid sample of each kind of file, and who reads it."""
     from tests.interop.zips import actor_critic, choice, seen, statistics, write
 
+    from cairn.algorithms import DQNConfig, SACConfig, build
     from cairn.algorithms.imitation import demos
-    from cairn.algorithms.registry import DQNConfig, SACConfig, build
     from cairn.core.serialise import to_json
     from cairn.core.types import Box, Discrete, Spec
     from cairn.envs.task import Task

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from cairn.algorithms import AggreVaTeD, AggreVaTeDConfig
 from cairn.algorithms.imitation.demos import record
 from cairn.algorithms.imitation.expert import Expert
 from cairn.algorithms.imitation.values import Critics
-from cairn.algorithms.registry import AggreVaTeD, AggreVaTeDConfig
 from cairn.core.schedules import constant
 from cairn.recipes import find
 from cairn.report.video import prepare_headless

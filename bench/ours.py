@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 import torch
+from cairn.algorithms.loops import off_policy, on_policy
 
 from bench.cases import Case, DQNCase, PPOCase, SACCase
 from bench.memory import peak_memory_mb
 from bench.timing import Timing
-from cairn.algorithms.loops import off_policy, on_policy
-from cairn.algorithms.registry import AgentConfig, DQNConfig, PPOConfig, SACConfig, build
+from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, build
+from cairn.algorithms.registry import AgentConfig
 from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Spec

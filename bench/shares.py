@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from cairn.algorithms.loops import off_policy, on_policy
 
 from bench.ours import TimedRun
-from cairn.algorithms.loops import off_policy, on_policy
-from cairn.algorithms.registry import build
+from cairn.algorithms import build
 from cairn.cli.main import parse
 from cairn.core.device import resolve_device
 from cairn.core.memory import keep_freed_memory

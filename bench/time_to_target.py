@@ -97,9 +97,9 @@ TARGETS = {
 def ours(target: Target, seed: int, limit: float, threads: int) -> Attempt:
     """Cairn's recipe as it ships, but for when it is evaluated; nothing is written to disk."""
     import torch
-
     from cairn.algorithms.loops import on_policy
-    from cairn.algorithms.registry import build
+
+    from cairn.algorithms import build
     from cairn.core.agent import Agent
     from cairn.core.seeding import derive
     from cairn.recipes import find

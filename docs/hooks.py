@@ -203,7 +203,7 @@ def curve(name: str, locale: str) -> str:
 
 def book(locale: str) -> str:
     """Every recipe with its figures, linked to where the book tells of it."""
-    from cairn.algorithms.registry import agent_name
+    from cairn.algorithms.registry import (agent_name)
     from cairn.recipes import RECIPES
 
     where = {}

@@ -20,7 +20,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from cairn.algorithms.registry import (
+from cairn.algorithms import (
     A2CConfig,
     AggreVaTeConfig,
     AggreVaTeDConfig,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cairn import CairnError
-from cairn.algorithms.registry import build
+from cairn.algorithms import build
 from cairn.evidence.statistics import interquartile_mean
 from cairn.evidence.table import anchors, read_results, result_rows, stamped
 from cairn.recipes import RECIPES

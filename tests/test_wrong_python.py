@@ -18,9 +18,10 @@ from gymnasium import spaces
 
 import cairn
 from cairn import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, CairnError, DAgger, diagnose, sample, train
+from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, build
 from cairn.algorithms.imitation.demos import read as read_demos
 from cairn.algorithms.imitation.expert import Expert
-from cairn.algorithms.registry import AGENTS, DQNConfig, PPOConfig, SACConfig, build
+from cairn.algorithms.registry import AGENTS
 from cairn.api import Model
 from cairn.core.device import resolve_device
 from cairn.core.schedules import exponential, linear, parse

@@ -6,10 +6,11 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+from cairn.algorithms.loops import off_policy, on_policy
 
 from bench.peers.tasks import Judge, Task, asked
-from cairn.algorithms.loops import off_policy, on_policy
-from cairn.algorithms.registry import AgentConfig, DQNConfig, PPOConfig, build
+from cairn.algorithms import DQNConfig, PPOConfig, build
+from cairn.algorithms.registry import AgentConfig
 from cairn.core.agent import Agent
 from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear

@@ -21,12 +21,12 @@ _MODULES = {
     "cairn.recipes.recipe": ["Recipe"],
 }
 _MODULES["cairn.api"] += ["sample", "train"]
-_MODULES["cairn.algorithms.registry"] = [f"{name}Config" for name in _MODULES["cairn.api"] if name[0].isupper()]
+_MODULES["cairn.algorithms"] = [f"{name}Config" for name in _MODULES["cairn.api"] if name[0].isupper()]
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [*_HOME]
 
 if TYPE_CHECKING:
-    from cairn.algorithms.registry import (
+    from cairn.algorithms import (
         A2CConfig,
         AggreVaTeConfig,
         AggreVaTeDConfig,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from cairn.algorithms.registry import agent_name, config_type
-from cairn.core.agent import Agent, Remembering
+from cairn.core.agent import Agent
 from cairn.core.calls import called, must_take_one
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
 from cairn.core.device import resolve_device
@@ -313,9 +313,9 @@ class Model:
 
     def _memory(self, state: Any, count: int) -> Any:
         """The state of an earlier call; CairnError where it is none, or of another number of observations."""
-        if state is None or not isinstance(self.agent, Remembering):
-            return state
         fresh = self.agent.memory(count)
+        if state is None or fresh is None:
+            return state
         same = type(state) is type(fresh) and all(
             getattr(state, name).shape == part.shape for name, part in vars(fresh).items()
         )

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import AGENTS, BCConfig, DQNConfig, PPOConfig, SACConfig
+from cairn.algorithms import BCConfig, DQNConfig, PPOConfig, SACConfig
+from cairn.algorithms.registry import AGENTS
 from cairn.core.checks import fit, validated
 from cairn.core.errors import CairnError
 from cairn.core.game import Game

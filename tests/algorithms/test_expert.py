@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from cairn.algorithms import HIROConfig, TD3Config, build
 from cairn.algorithms.imitation.expert import Expert
 from cairn.algorithms.player import Player
-from cairn.algorithms.registry import HIROConfig, TD3Config, build
 from cairn.envs.task import Task
 from cairn.vector.choose import make_vector
 from tests.envs import toys  # noqa: F401  (registers the toys)

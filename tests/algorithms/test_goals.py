@@ -8,7 +8,7 @@ import torch
 
 import cairn
 import tests.envs.toys  # noqa: F401  registers the toys
-from cairn.algorithms.registry import DQNConfig, PPOConfig, SACConfig, TD3Config
+from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, TD3Config
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
 from cairn.core.types import Discrete, GoalSpec, Spec, Transition

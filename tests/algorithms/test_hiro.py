@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from cairn.algorithms import DQNConfig, HIROConfig, SACConfig, TD3Config
 from cairn.algorithms.hiro.agent import HIRO
-from cairn.algorithms.registry import DQNConfig, HIROConfig, SACConfig, TD3Config
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window

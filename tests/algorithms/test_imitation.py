@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cairn.algorithms.imitation.aggrevated import conjugate_gradient, divergence, flat, frozen, one_step
-from cairn.algorithms.registry import (
+from cairn.algorithms import (
     BC,
     AggreVaTe,
     AggreVaTeConfig,
@@ -18,6 +17,7 @@ from cairn.algorithms.registry import (
     PPOConfig,
     ReinforceConfig,
 )
+from cairn.algorithms.imitation.aggrevated import conjugate_gradient, divergence, flat, frozen, one_step
 from cairn.core.errors import CairnError
 from cairn.core.losses import policy_gradient
 from cairn.core.schedules import constant, mixing

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.imitation import loop as imitation
-from cairn.algorithms.imitation.demos import record, write
-from cairn.algorithms.imitation.expert import Expert
-from cairn.algorithms.registry import (
+from cairn.algorithms import (
     BC,
     AggreVaTeConfig,
     AggreVaTeD,
@@ -22,6 +19,9 @@ from cairn.algorithms.registry import (
     SACConfig,
     build,
 )
+from cairn.algorithms.imitation import loop as imitation
+from cairn.algorithms.imitation.demos import record, write
+from cairn.algorithms.imitation.expert import Expert
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
 from cairn.envs.task import Task

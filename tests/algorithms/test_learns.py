@@ -5,16 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import (
-    A2CConfig,
-    DQNConfig,
-    HIROConfig,
-    PPOConfig,
-    ReinforceConfig,
-    SACConfig,
-    TD3Config,
-    build,
-)
+from cairn.algorithms import A2CConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config, build
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant, linear

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tests.envs.pixels  # noqa: F401  (registers the toy)
-from cairn.algorithms.registry import A2CConfig, DQNConfig, PPOConfig, build
+from cairn.algorithms import A2CConfig, DQNConfig, PPOConfig, build
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Discrete, Spec

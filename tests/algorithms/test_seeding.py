@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import build
+from cairn.algorithms import build
 from cairn.core.state import pack
 from cairn.core.types import Box, Discrete, Spec
 from tests.runs.test_resume import AGENTS

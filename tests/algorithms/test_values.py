@@ -5,21 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from cairn.algorithms import DQN, PPO, SAC, TD3, DQNConfig, Imported, ImportedConfig, PPOConfig, SACConfig, TD3Config
 from cairn.algorithms.imitation.demos import record
 from cairn.algorithms.imitation.expert import Expert
 from cairn.algorithms.imitation.values import Critics, Fitted, Played, Rollouts
-from cairn.algorithms.registry import (
-    DQN,
-    PPO,
-    SAC,
-    TD3,
-    DQNConfig,
-    Imported,
-    ImportedConfig,
-    PPOConfig,
-    SACConfig,
-    TD3Config,
-)
 from cairn.core.errors import CairnError
 from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.task import Task

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, build
+from cairn.algorithms import DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, build
 from cairn.collect.ray import Order, Sampler, SamplerPool, joined
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant

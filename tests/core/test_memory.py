@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cairn.algorithms.registry import DQNConfig, HIROConfig, SACConfig
+from cairn.algorithms import DQNConfig, HIROConfig, SACConfig
 from cairn.cli.main import main
 from cairn.core import memory
 from cairn.core.device import resolve_device

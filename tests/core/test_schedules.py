@@ -33,7 +33,7 @@ def test_nonsense_is_refused_in_one_sentence(text):
 
 
 def test_ranges_are_enforced_and_named():
-    from cairn.algorithms.registry import PPOConfig, SACConfig
+    from cairn.algorithms import PPOConfig, SACConfig
 
     for cfg, word in [
         (SACConfig(gamma=1.2), "agent.gamma is 1.2"),

@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 import cairn
-from cairn.algorithms.registry import AggreVaTeDConfig, DQNConfig, HIROConfig, PPOConfig, SACConfig
+from cairn.algorithms import AggreVaTeDConfig, DQNConfig, HIROConfig, PPOConfig, SACConfig
 from cairn.cli.main import main
 from cairn.core.errors import CairnError
 from cairn.doctor.process import _with

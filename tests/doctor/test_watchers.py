@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import DQNConfig, HIROConfig, PPOConfig, SACConfig, build
+from cairn.algorithms import DQNConfig, HIROConfig, PPOConfig, SACConfig, build
 from cairn.core.schedules import constant
 from cairn.core.types import Box, Discrete, Episode, Spec
 from cairn.doctor.watchers import WATCHERS, Watch, spoken, watching

@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import elu, linear
 
 from cairn import CairnError
-from cairn.algorithms.registry import ImportedConfig, build
+from cairn.algorithms import ImportedConfig, build
 from cairn.cli.main import main
 from cairn.core.types import Discrete, Spec
 from cairn.envs.task import Task

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import HIROConfig, SACConfig, TD3Config, build
+from cairn.algorithms import HIROConfig, SACConfig, TD3Config, build
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.envs.task import Task

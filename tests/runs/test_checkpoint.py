@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from cairn import PPO, SAC, CairnError
-from cairn.algorithms.registry import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build
+from cairn.algorithms import (AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build)
 from cairn.cli.main import main
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Box, Discrete, Spec

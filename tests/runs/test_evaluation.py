@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms.registry import DQNConfig, HIROConfig, PPOConfig, SACConfig, TD3Config, build
+from cairn.algorithms import (DQNConfig, HIROConfig, PPOConfig, SACConfig, TD3Config, build)
 from cairn.algorithms.player import ROWS, Solo, _together
 from cairn.core.calls import commands
 from cairn.core.types import Box, Discrete, Spec

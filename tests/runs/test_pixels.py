@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.algorithms.registry import DQNConfig, PPOConfig
+from cairn.algorithms import (DQNConfig, PPOConfig)
 from cairn.core.errors import CairnError
 from cairn.runs.checkpoint import checkpoints
 from cairn.recipes.recipe import Recipe

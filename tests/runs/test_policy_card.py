@@ -14,7 +14,7 @@ import torch
 
 import cairn
 from cairn import cli
-from cairn.algorithms.registry import DQNConfig, build
+from cairn.algorithms import (DQNConfig, build)
 from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Spec
 from cairn.envs.task import Task

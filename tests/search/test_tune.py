@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from cairn.algorithms.registry import DQNConfig, PPOConfig
+from cairn.algorithms import DQNConfig, PPOConfig
 from cairn.core.errors import CairnError
 from cairn.recipes import find
 from cairn.runs.config import read_recipe

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tests.envs.toys  # noqa: F401  registers the toys
-from cairn.algorithms.registry import SACConfig
+from cairn.algorithms import SACConfig
 from cairn.core.errors import CairnError
 from cairn.envs.task import Task
 from cairn.recipes.recipe import Recipe

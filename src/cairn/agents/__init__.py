@@ -1,5 +1,5 @@
-"""The old name of `cairn.algorithms.registry`."""
+"""The old name of `cairn.algorithms`."""
 
 from cairn.core.deprecated import forwards
 
-__getattr__ = forwards("cairn.agents", "cairn.algorithms.registry")
+__getattr__ = forwards("cairn.agents", "cairn.algorithms")

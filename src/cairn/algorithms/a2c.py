@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
@@ -42,7 +42,7 @@ class A2CConfig:
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
-class A2C:
+class A2C(BaseAgent):
     """∇ log π(a|s) A with A from the critic, and the critic by regression on A + V."""
 
     def __init__(self, cfg: A2CConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:

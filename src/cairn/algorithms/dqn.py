@@ -10,12 +10,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Ahead, Count, Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td, importance, quantile_huber
@@ -33,6 +33,8 @@ from cairn.nets.values import q_net
 
 @dataclass(frozen=True)
 class DQNConfig:
+    discrete: ClassVar[bool] = True  # the action spaces it acts in
+
     hidden: Widths = (256, 256)  # units of each layer of Q; images have a network of their own
     lr: Rate = constant(1e-3)
     gamma: Unit = 0.99  # γ
@@ -61,7 +63,7 @@ class DQNConfig:
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
-class DQN:
+class DQN(BaseAgent):
     """Q(s, ·) by regression on y = r + γⁿ Q'(s', argmax Q(s', ·)); acts greedily but for a share ε of coins."""
 
     def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
@@ -88,6 +90,13 @@ class DQN:
         self.learn, self.toss = graphed(self._learn, self.generator), graphed(self._toss, self.generator)
         self.policy_parts: Parts = {"encoder": self.encoder, "q": self.q, "target": self.target}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
+
+    def judges_actions(self) -> bool:
+        return True
+
+    def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
+        q: Tensor = self.q(self.encoder(obs))
+        return q.gather(1, action[:, None])[:, 0]
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Literal, NoReturn
 import torch
 from torch import Tensor, nn
 
+from cairn.core.agent import BaseAgent
 from cairn.core.checks import Layers, Natural, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.state import Part
@@ -69,7 +70,7 @@ class Statistics(nn.Module):
         return x.clamp(-self.clip, self.clip).float()
 
 
-class Imported:
+class Imported(BaseAgent):
     """π(·|s), and Q(s, a) and V(s) where it brought critics along. Values are in the task's own rewards."""
 
     def __init__(self, cfg: ImportedConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
@@ -136,6 +137,13 @@ class Imported:
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
         policy = self.policy(obs)
         return policy.sample(self.generator) if explore else policy.mode()
+
+    def judges_actions(self) -> bool:
+        critics = self.cfg.algorithm in ("sac", "td3", "ddpg") and len(self.critics) > 0
+        return critics or self.cfg.algorithm == "dqn"
+
+    def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
+        return self.q(obs, action)
 
     def q(self, obs: Tensor, action: Tensor) -> Tensor:
         """Q(s, a) [B], the least of its critics; sac's counts the entropy bonus in. CairnError where it has none."""

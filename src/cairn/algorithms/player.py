@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cairn.core.agent import Agent, Remembering
+from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Discrete, Spec
 from cairn.nets.cnn import sees_images
@@ -37,11 +37,10 @@ class Player:
 
     def __call__(self, obs: Array) -> Array:
         rows = torch.from_numpy(obs).to(self.device)
-        if not isinstance(self.agent, Remembering):
-            return self.agent.act(rows, explore=self.explore).cpu().numpy()
         if self.memory is None:
             self.memory = self.agent.memory(len(obs))
-        return self.agent.act(rows, explore=self.explore, memory=self.memory).cpu().numpy()
+        memory = {} if self.memory is None else {"memory": self.memory}
+        return self.agent.act(rows, explore=self.explore, **memory).cpu().numpy()
 
     def must_suit(self, task: Spec) -> None:
         """CairnError where the agent sees or does other things than this task shows and takes."""
@@ -89,8 +88,8 @@ class Solo:
         elif not explore:
             self.block, self.places = _together(agent)
         blocks = -(-count // len(self.places))
-        remembers = isinstance(agent, Remembering)
-        self.memories = [agent.memory(self.block) for _ in range(blocks)] if remembers else []  # type: ignore[attr-defined]
+        memories = [agent.memory(self.block) for _ in range(blocks)]
+        self.memories = [] if None in memories else memories
 
     def begin(self, row: int, seed: int) -> None:
         """This row's next observation is the first of an episode from that seed."""
@@ -154,8 +153,8 @@ def _act_alike(agent: Agent, count: int, seed: int) -> None:
     spec, draw = agent.spec, np.random.default_rng(seed)
     row = draw.integers(0, 256, spec.obs_shape) if spec.obs_dtype == "uint8" else draw.normal(size=spec.obs_shape)
     same = torch.from_numpy(np.repeat(row[None].astype(spec.obs_dtype), count, 0))
-    memory = {"memory": agent.memory(count)} if isinstance(agent, Remembering) else {}
-    agent.act(same, explore=False, **memory)
+    memory = agent.memory(count)
+    agent.act(same, explore=False, **({} if memory is None else {"memory": memory}))
 
 
 class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.losses import clipped_surrogate, clipped_value
 from cairn.core.returns import gae
@@ -53,7 +53,7 @@ class PPOConfig:
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
-class PPO:
+class PPO(BaseAgent):
     """Improves -L = E min(ρA, clip(ρ)A) - c₁(V - R)² + c₂H over a few epochs of each rollout."""
 
     def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:

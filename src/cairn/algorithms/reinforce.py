@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.losses import policy_gradient
 from cairn.core.returns import discounted
@@ -38,7 +38,7 @@ class ReinforceConfig:
     normalise_obs: bool = False
 
 
-class Reinforce:
+class Reinforce(BaseAgent):
     """∇ log π(aₜ|sₜ)(Gₜ - b(sₜ)) over a batch of episodes, one an environment, each step of which counts once.
 
     Where V is learned an episode cut by its time limit bootstraps from it; without V its return ends there.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics, PlainReplay
 from cairn.core.checks import Ahead, Count, Natural, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import temperature, twin_q
@@ -34,7 +34,9 @@ LOG_STD = (-20.0, 2.0)
 
 
 @dataclass(frozen=True)
-class SACConfig:
+class SACConfig(PlainReplay):
+    discrete: ClassVar[bool] = False  # the action spaces it acts in
+
     hidden: Widths = (256, 256)
     activation: Activation = "relu"
     lr: Rate = constant(3e-4)
@@ -54,7 +56,7 @@ class SACConfig:
     target_entropy: float | None = None  # H̄; None is -dim
 
 
-class SAC:
+class SAC(BaseAgent):
     """Maximises E Σ γᵗ(r + αH(π)); actions are tanh-squashed Gaussians in (-1, 1)."""
 
     def __init__(self, cfg: SACConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
@@ -108,6 +110,14 @@ class SAC:
     def alpha(self) -> Tensor:
         log_alpha: Tensor = self.log_alpha[0]
         return log_alpha.detach().exp()
+
+    def judges_actions(self) -> bool:
+        return True
+
+    def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
+        """The least of two critics; of more their mean, as the actor is trained with."""
+        q = self.q(self.critic, self.encoder(obs), action)
+        return q.amin(0) if len(q) <= 2 else q.mean(0)
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:

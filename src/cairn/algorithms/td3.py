@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics, PlainReplay
 from cairn.core.checks import Ahead, Count, Natural, NonNegative, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import twin_huber, twin_q
@@ -25,7 +26,9 @@ from cairn.nets.seeding import seeded
 
 
 @dataclass(frozen=True)
-class TD3Config:
+class TD3Config(PlainReplay):
+    discrete: ClassVar[bool] = False  # the action spaces it acts in
+
     hidden: Widths = (256, 256)
     lr: Rate = constant(1e-3)
     actor_lr: Rate | None = None  # None: as the critics'
@@ -45,7 +48,7 @@ class TD3Config:
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
 
 
-class TD3:
+class TD3(BaseAgent):
     """A deterministic actor in [-1, 1]; targets smoothed by clipped noise and taken from the lesser of two critics."""
 
     def __init__(self, cfg: TD3Config, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
@@ -95,6 +98,14 @@ class TD3:
 
     def _noise(self, like: Tensor, sigma: float) -> Tensor:
         return sigma * torch.empty_like(like).normal_(generator=self.generator)
+
+    def judges_actions(self) -> bool:
+        return True
+
+    def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
+        """The least of two critics; of more their mean, as the actor is trained with."""
+        q = self.q(self.critic, self.encoder(obs), action)
+        return q.amin(0) if len(q) <= 2 else q.mean(0)
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:

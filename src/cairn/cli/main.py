@@ -670,11 +670,11 @@ def _base_recipe(args: list[str], *, trust: bool) -> tuple[Any, list[str]]:
 
 def _learner(cfg: Any, part: str, kind: str) -> Any:
     """The default config of a learner that an agent is made of."""
-    from cairn.algorithms.registry import AGENTS, config_type
+    from cairn.algorithms.registry import ALGORITHMS, config_type
 
     hint = get_type_hints(type(cfg))[part]
-    allowed = [name for name, (config, _) in AGENTS.items() if config in (get_args(hint) or (hint,))]
-    if config_type(kind) not in [AGENTS[name][0] for name in allowed]:
+    allowed = [name for name, one in ALGORITHMS.items() if one.config in (get_args(hint) or (hint,))]
+    if config_type(kind) not in [ALGORITHMS[name].config for name in allowed]:
         raise CairnError(f"agent.{part} cannot be {kind}; it can be {' or '.join(allowed)}.")
     return config_type(kind)()
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import numpy as np
 
 from cairn.core.errors import CairnError
+from cairn.core.kinds import Kinds
 
 T = TypeVar("T")
 
@@ -117,6 +118,9 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 80, 80, 30
 def _kinds(hint: Any) -> list[tuple[Any, list[Range]]]:
     """The kinds a hint admits, each with its ranges, looking through unions."""
     if get_origin(hint) is Annotated:
+        for union in hint.__metadata__:
+            if isinstance(union, Kinds):
+                return [(kind, []) for kind in union.types.values()]
         ranges = [m for m in hint.__metadata__ if isinstance(m, Range)]
         return [(kind, found + ranges) for kind, found in _kinds(hint.__origin__)]
     if get_origin(hint) in (Union, UnionType):

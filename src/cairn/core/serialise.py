@@ -8,10 +8,13 @@ import types
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cairn.core.errors import CairnError
+from cairn.core.kinds import Kinds
 from cairn.core.schedules import Schedule, parse
 from cairn.core.untrusted import shown
 
 T = TypeVar("T")
+
+
 WIDEST = 2**63  # beyond it a whole number is none that numpy and torch take
 
 
@@ -32,13 +35,16 @@ def from_json(cls: type[T], data: Any) -> T:
     try:
         value: T = _build(cls, data)
     except (AttributeError, TypeError, ValueError, KeyError) as error:
-        name = getattr(cls, "__name__", "agent")  # the one union that is read by itself
+        name = getattr(cls, "__name__", "agent")  # an open union, which has no name
         raise CairnError(f"this is not a saved {name} of this version of Cairn: {error}.") from error
     return value
 
 
 def _build(hint: Any, data: Any) -> Any:
     if get_origin(hint) is Annotated:
+        for kinds in hint.__metadata__:
+            if isinstance(kinds, Kinds):
+                return _build_union(tuple(kinds.types.values()), data)
         hint = get_args(hint)[0]
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):

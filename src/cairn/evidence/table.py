@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cairn import __version__
-from cairn.algorithms.registry import agent_name
+from cairn.algorithms.registry import agent_name, capped_capacity, most_useful
 from cairn.core.errors import CairnError
 from cairn.core.untrusted import read_json, shown
 from cairn.envs.task import Task
@@ -22,7 +22,6 @@ from cairn.runs.checkpoint import Saved, digest
 from cairn.runs.curves import MEASURES, read_curves
 from cairn.runs.evaluation import Score
 from cairn.runs.folder import folder_name
-from cairn.runs.resume import fitted
 
 ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
 DIGITS = 16  # of a digest, kept with a result
@@ -218,7 +217,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
 def _settings(recipe: Recipe, records: Sequence[dict[str, Any]]) -> str:
     """Whether they are of the recipe as it is now."""
     told = {r.get("config") for r in records}
-    now = config_hash(replace(recipe, agent=fitted(recipe.agent, recipe.steps)))
+    now = config_hash(replace(recipe, agent=capped_capacity(recipe.agent, most_useful(recipe.agent, recipe.steps))))
     return "as now" if told == {now} else "unrecorded" if told == {None} else "earlier"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cairn.algorithms.registry import DQNConfig, ReinforceConfig
+from cairn.algorithms import DQNConfig, ReinforceConfig
 from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cairn.algorithms.registry import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
+from cairn.algorithms import A2CConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config
 from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 

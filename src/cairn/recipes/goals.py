@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.algorithms.registry import DQNConfig, SACConfig
+from cairn.algorithms import DQNConfig, SACConfig
 from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.algorithms.registry import DQNConfig, HIROConfig, SACConfig
+from cairn.algorithms import DQNConfig, HIROConfig, SACConfig
 from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 

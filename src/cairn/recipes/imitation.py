@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.algorithms.registry import (
-    AggreVaTeDConfig,
-    BCConfig,
-    DAggerConfig,
-    DQNConfig,
-    PPOConfig,
-    ReinforceConfig,
-    SACConfig,
-)
+from cairn.algorithms import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, PPOConfig, ReinforceConfig, SACConfig
 from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 

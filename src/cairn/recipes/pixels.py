@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.algorithms.registry import A2CConfig, DQNConfig, PPOConfig
+from cairn.algorithms import A2CConfig, DQNConfig, PPOConfig
 from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cairn.algorithms.registry import SACConfig, TD3Config
+from cairn.algorithms import SACConfig, TD3Config
 from cairn.core.schedules import constant
 from cairn.recipes.recipe import Recipe
 

@@ -13,12 +13,13 @@ from torch import Generator, Tensor
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.checksums import Sums
 from cairn.replay.packed_frames import Mirrored, Packed, Plain, Store
+from cairn.replay.protocol import EvenDraw
 from cairn.replay.ring import Ring
 
 SPARE = 64  # one frame more is kept for every so many: the last of an episode, which no step begins with
 
 
-class Frames:
+class Frames(EvenDraw):
     """The last `capacity` transitions of N environments that show a stack of frames (see `Spec.stack`).
 
     An observation is kept as the number of its newest frame and how many of its frames are real; the ring of these

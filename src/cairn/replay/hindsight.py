@@ -20,12 +20,13 @@ from torch import Generator
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, GoalSpec, Transition
 from cairn.replay.episodes import Episodes
+from cairn.replay.protocol import EvenDraw
 from cairn.replay.ring import Ring, Walk
 
 Strategy = Literal["future", "final", "episode", "random"]
 
 
-class Hindsight:
+class Hindsight(EvenDraw):
     """A ring that knows its episodes, and what its task pays for any goal."""
 
     def __init__(

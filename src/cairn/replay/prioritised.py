@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from cairn.core.agent import Metrics
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Step, WeightedTransition
 from cairn.replay.frames import Frames
@@ -24,8 +25,8 @@ COPIES = 3  # of the priorities on disk: two checkpoints stand while a third is 
 class Prioritised:
     """P(i) = pᵢ / Σp with pᵢ = (|δᵢ| + ε)^α; a new transition has the highest priority so far.
 
-    A batch's range is drawn in equal parts, one from each, as the paper does. Its errors come back by `weigh` and are
-    read when the next batch is drawn, so that nobody waits for a device before.
+    A batch's range is drawn in equal parts, one from each, as the paper does. Its errors come back by
+    `update_priorities` and are read when the next batch is drawn, so that nobody waits for a device before.
 
     Priorities of stored transitions change, unlike all else in a replay: every checkpoint has a copy of its own.
     """
@@ -73,6 +74,15 @@ class Prioritised:
         return WeightedTransition(
             **self.replay.gather(self.drawn).__dict__, weight=torch.from_numpy(weight.astype(np.float32))
         )
+
+    @property
+    def batches_at_once(self) -> int:
+        return 1
+
+    def after_update(self, metrics: Metrics) -> None:
+        errors = metrics["train/td_error"]
+        assert isinstance(errors, Tensor)
+        self.update_priorities(errors)
 
     def update_priorities(self, errors: Tensor) -> None:
         """|δ| [B] of the last batch."""

@@ -16,6 +16,7 @@ from cairn.core.errors import CairnError
 from cairn.core.returns import n_step
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.checksums import Sums
+from cairn.replay.protocol import EvenDraw
 from cairn.replay.storage import Storage
 
 MOST_REDRAWS = 1000
@@ -37,7 +38,7 @@ class Walk:
     stops: Array | None
 
 
-class Ring:
+class Ring(EvenDraw):
     """The last `capacity` transitions of N environments, in rows of N.
 
     An observation is stored once: the successor of a row is the observation of the next one. Where an episode ended it

@@ -22,7 +22,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from cairn.algorithms.registry import AgentConfig
+from cairn.algorithms.registry import (AgentConfig, agent_name, weights_meaning)
 from cairn.core.agent import Agent
 from cairn.core.calls import option
 from cairn.core.checks import fit
@@ -48,9 +48,6 @@ FORMAT = 1
 KEEP = 2
 FILES = {f"{part}.{kind}" for part in ("policy", "training") for kind in ("json", "safetensors")}
 NUMBERED = re.compile(r"[0-9]{10,}")  # names of checkpoints
-# settings under which the same weights would mean something else
-MEANING = ["activation", "normalise", "normalise_obs", "relative_goals", "layer_norm", "dueling", "cnn"]
-MEANING += ["subgoal", "subgoal_range", "every", "bins", "hide"]  # of a hierarchy
 
 
 @dataclass(frozen=True)
@@ -225,7 +222,7 @@ def _load(path: Path, *, device: str = "cpu", seed: int = 0) -> tuple[Saved, Pat
     tensors = _read_tensors(folder / "policy.safetensors", head)
     must_be_numbers(tensors, folder / "policy.safetensors")
     try:
-        cfg: AgentConfig = from_json(AgentConfig, head.get("agent"))  # type: ignore[arg-type]
+        cfg = from_json(AgentConfig, head.get("agent"))
         spec, task = from_json(Spec, head.get("spec")), from_json(Task, head.get("task"))
         about: dict[str, Any] = from_json(dict[str, Any], head.get("about", {}))
     except CairnError as error:
@@ -266,11 +263,11 @@ def about_policy(path: Path) -> dict[str, Any]:
 def load_start(path: Path, agent: Agent) -> None:
     """Fill an agent that is about to train from a saved policy of its kind."""
     saved: Any = load_agent(path)[0]
-    if type(saved) is not type(agent):
+    if _name(saved) != _name(agent):
         raise CairnError(f"{path} holds a {_name(saved)}; a {_name(agent)} cannot start from it.")
     if saved.spec != agent.spec:
         raise CairnError(f"{path} saw and did other things than this run will: {saved.spec} against {agent.spec}.")
-    theirs, mine = _meaning(saved.cfg), _meaning(agent.cfg)
+    theirs, mine = weights_meaning(saved.cfg), weights_meaning(agent.cfg)
     for name in theirs.keys() | mine.keys():
         if theirs.get(name) != mine.get(name):
             told = f"agent.{name} {theirs.get(name)}; start from it with the same, not {mine.get(name)}."
@@ -284,25 +281,16 @@ def load_start(path: Path, agent: Agent) -> None:
 def _take_up(agent: Agent, tensors: Mapping[str, Tensor]) -> None:
     """Fill an agent from a policy alone; what it keeps besides follows."""
     unpack(agent.policy_parts, tensors)
-    getattr(agent, "settle", lambda: None)()
-
-
-def _meaning(cfg: Any) -> dict[str, Any]:
-    """What of these settings its weights depend on, of its parts too."""
-    found = {name: getattr(cfg, name) for name in MEANING if hasattr(cfg, name)}
-    for part in ("learner", "high", "low"):
-        if hasattr(cfg, part):
-            found |= {f"{part}.{name}": value for name, value in _meaning(getattr(cfg, part)).items()}
-    return found
+    agent.settle()
 
 
 def load_level(path: Path, agent: Agent, level: str) -> None:
     """Fill one level of a hierarchy: from the same level of a saved one, or from a policy that saw the same."""
-    if level not in ("high", "low"):
-        raise CairnError(f"hiro has no level {level!r}; the levels are high and low.")
-    saved, mine = load_agent(path)[0], getattr(agent, level)
-    found: Any = getattr(saved, level, saved)
-    if type(found) is not type(mine):
+    if level not in agent.levels:
+        raise CairnError(f"{_name(agent)} has no level {level!r}; the levels are {' and '.join(agent.levels)}.")
+    saved, mine = load_agent(path)[0], agent.levels[level]
+    found = saved.levels.get(level, saved)
+    if _name(found) != _name(mine):
         raise CairnError(f"{path} holds a {_name(found)} where agent.{level} is a {_name(mine)}.")
     if replace(found.spec, reachable=None) != replace(mine.spec, reachable=None):
         raise CairnError(f"{path} saw and did other things than agent.{level} will: {found.spec} against {mine.spec}.")
@@ -311,8 +299,8 @@ def load_level(path: Path, agent: Agent, level: str) -> None:
     unpack(mine.policy_parts, pack(found.policy_parts))
 
 
-def _name(agent: Any) -> str:
-    return type(agent).__name__.lower()
+def _name(agent: Agent) -> str:
+    return agent_name(agent.cfg)
 
 
 def load_checkpoint(folder: Path, agent: Agent) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from cairn.algorithms.registry import (algorithm_of, horizon)
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.recipes.recipe import Recipe
@@ -15,14 +14,10 @@ UNTOLD = 10  # episodes after which a task that tells of no success is taken to 
 
 def notices(recipe: Recipe) -> list[str]:
     """Sentences about a recipe under which nothing, or not everything, is learned."""
-    cfg: Any = recipe.agent
-    parts = {name: getattr(cfg, name) for name in ("high", "low") if hasattr(cfg, name)} or {"": cfg}
     said = []
-    for name, part in parts.items():
-        starts: int | None = getattr(part, "learning_starts", None)
-        if starts is None or getattr(cfg, "freeze", "") == name != "":
-            continue
-        if int((recipe.steps - starts) * part.updates_per_step) < 1:
+    for name, learner in algorithm_of(recipe.agent).learners(recipe.agent).items():
+        starts = learner.config.learning_starts
+        if not learner.frozen and int((recipe.steps - starts) * learner.config.updates_per_step) < 1:
             field = f"agent.{name}.learning_starts" if name else "agent.learning_starts"
             who = f"the {name} level learns nothing" if name else "nothing is learned"
             said.append(
@@ -46,8 +41,7 @@ def check_rollout(recipe: Recipe) -> None:
 
 def rollout(recipe: Recipe) -> int:
     """Steps of one rollout, where its length is a setting; nothing is learned before it ends."""
-    horizon: int = getattr(recipe.agent, "horizon", 0)
-    return horizon * recipe.envs
+    return horizon(recipe.agent) * recipe.envs
 
 
 def _one_rollout(recipe: Recipe) -> str:

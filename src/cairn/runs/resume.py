@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cairn.algorithms.registry import HIROConfig, agent_name
+from cairn.algorithms.registry import (agent_name, capacities, capped_capacity, most_useful)
 from cairn.core.errors import CairnError
 from cairn.core.untrusted import shown
 from cairn.core.serialise import to_json
@@ -38,7 +38,8 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
             f" {asked.steps:,}."
         )
     vector = stored.vector if asked.vector == "auto" else asked.vector
-    same = replace(asked, agent=fitted(asked.agent, stored.agent if first is None else first), vector=vector)
+    most = capacities(stored.agent) if first is None else most_useful(asked.agent, first)
+    same = replace(asked, agent=capped_capacity(asked.agent, most), vector=vector)
     free = FREE | (set() if stored.vector == "ray" else {"workers"})
     free |= {"vector"} if {stored.vector, vector} <= ALIKE else set()
     for name, was, now in differences(to_json(stored), to_json(same)):
@@ -66,34 +67,19 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
 
 
-def fitted(cfg: Any, most: Any) -> Any:
-    """No replay larger than a run of `most` steps has use for, or than that of the config it is resumed from."""
-    fresh = isinstance(most, int)
-    if isinstance(cfg, HIROConfig):
-        high = fitted(cfg.high, max(most // cfg.every, 1) if fresh else most.high)
-        return replace(cfg, high=high, low=fitted(cfg.low, most if fresh else most.low))
-    if not hasattr(cfg, "capacity"):
-        return cfg
-    return replace(cfg, capacity=min(cfg.capacity, most if fresh else most.capacity))
-
-
-def capacities(cfg: Any) -> dict[str, int]:
-    """The sizes of an agent's replays, by the names of their settings."""
-    parts = {"agent.capacity": cfg}
-    parts |= {f"agent.{part}.capacity": getattr(cfg, part) for part in ("high", "low") if hasattr(cfg, part)}
-    return {name: one.capacity for name, one in parts.items() if hasattr(one, "capacity")}
-
-
 def kept_small(asked: Recipe, same: Recipe, first: int) -> list[str]:
     """A sentence for each replay that is smaller than a new run of these settings would have."""
-    wanted, most = capacities(fitted(asked.agent, same.steps)), {"agent.capacity": first, "agent.low.capacity": first}
-    if isinstance(same.agent, HIROConfig):
-        most["agent.high.capacity"] = max(first // same.agent.every, 1)
+    wanted = capacities(capped_capacity(asked.agent, most_useful(asked.agent, same.steps)))
+    most = most_useful(same.agent, first)
     return [
-        f"the replay stays at {size:,} transitions ({name}), as the run was started; a new run would have more."
-        for name, size in capacities(same.agent).items()
-        if wanted[name] > size or (same.steps > first and size == most[name])
+        f"the replay stays at {size:,} transitions ({_named(part)}), as the run was started; a new run would have more."
+        for part, size in capacities(same.agent).items()
+        if wanted[part] > size or (same.steps > first and size == most[part])
     ]
+
+
+def _named(part: str) -> str:
+    return f"agent.{part}.capacity" if part else "agent.capacity"
 
 
 def check_recipe(stored: Recipe, named: Recipe, folder: Path, known: Container[str]) -> None:

@@ -64,7 +64,8 @@ class Run:
         self.asked_at = 0.0
         self.solved = False
         self.warned: list[str] = []  # codes that a watcher spoke
-        self.taught: dict[str, str] = {}  # checksums of what an imitator learns from
+        self.lesson: Any = None  # what an imitator learns from, and its checksums
+        self.taught: dict[str, str] = {}
         self.notes: dict[str, Any] = {}  # what else a saved policy tells of how it came about
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
@@ -190,6 +191,14 @@ class Run:
     @property
     def progress(self) -> float:
         return min(self.step / self.recipe.steps, 1.0)
+
+    @property
+    def seed(self) -> int:
+        return self.recipe.seed
+
+    @property
+    def steps_in_all(self) -> int:
+        return self.recipe.steps
 
     @property
     def seconds(self) -> float:

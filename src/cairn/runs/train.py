@@ -1,56 +1,50 @@
-"""Parts put together where one can see it: a recipe becomes environments, an agent, a replay, a loop and a folder."""
+"""A run put together: a recipe becomes a collector, an agent, a replay, a run folder and a loop."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from cairn.algorithms.registry import HIRO, AgentConfig, HIROConfig, Imitator
+from cairn.algorithms.imitation.lesson import Question, Source, check_unchanged, checksums
+from cairn.algorithms.registry import (AgentConfig, Algorithm, algorithm_of, capped_capacity, most_useful, relabels_goals)
+from cairn.collect.local import LocalCollector
+from cairn.collect.protocol import Collector
+from cairn.collect.ray import SamplerPool
 from cairn.core.agent import Agent
 from cairn.core.calls import option
 from cairn.core.checks import validated
-from cairn.core.device import roomy, resolve_device
+from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError, EnvError
+from cairn.core.memory import enough, keep_freed_memory
 from cairn.core.seeding import derive, derive_many
 from cairn.core.types import Spec
 from cairn.core.untrusted import shown
 from cairn.envs.goals import goal_rule
 from cairn.envs.task import Task
-from cairn.replay.protocol import Replay
-from cairn.replay.frames import Frames
-from cairn.replay.dataset import Dataset
-from cairn.replay.hindsight import Hindsight
-from cairn.replay.prioritised import Prioritised
-from cairn.replay.ring import Ring
-from cairn.algorithms.hiro.segments import Segments
-from cairn.collect import ray as remote
-from cairn.runs.policy_card import build_fitting
+from cairn.recipes.recipe import Recipe
+from cairn.replay.protocol import Checkpointable, ReplayPlan
 from cairn.runs.checkpoint import checkpoints, find_policy, has_policy, load_agent, load_level, load_start
 from cairn.runs.config import CONFIG, first_steps, last_note, stored, write_config
 from cairn.runs.disk import DiskError
 from cairn.runs.evaluation import Score, as_policy, evaluate
 from cairn.runs.folder import folders_of, in_use
-from cairn.algorithms.hiro.loop import hierarchy
-from cairn.algorithms.imitation.loop import Lesson, Source, check_taught, checksums, gathered, imitate, prepare
 from cairn.runs.lock import Lock
 from cairn.runs.logs import set_aside
-from cairn.algorithms.loops import off_policy, on_policy
-from cairn.core.memory import enough, keep_freed_memory, must_fit
 from cairn.runs.notices import check_rollout
-from cairn.recipes.recipe import Recipe
-from cairn.collect.ray import SamplerPool
-from cairn.runs.resume import continued, fitted, kept_small
+from cairn.runs.policy_card import build_fitting
+from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
 from cairn.runs.watching import Watcher
-from cairn.vector.protocol import Vector, spec_of_env
 from cairn.vector.checks import shut
 from cairn.vector.choose import Backend, choose, make_vector
+from cairn.vector.protocol import Vector, spec_of_env
 from cairn.vector.ray_actors import must_have_ray
 
 RARE = 1_000_000  # steps between checkpoints
@@ -99,7 +93,8 @@ def train(
             assert folder is not None
             recipe = _continued(recipe, folder)
         else:
-            recipe = replace(recipe, agent=fitted(recipe.agent, recipe.steps))
+            most = most_useful(recipe.agent, recipe.steps)
+            recipe = replace(recipe, agent=capped_capacity(recipe.agent, most))
         return _train(recipe, folder, lock, resume, agent, expert, watch)
 
 
@@ -127,6 +122,7 @@ def _train(
     expert: Source | None,
     watch: Watch | None,
 ) -> Outcome:
+    algorithm = algorithm_of(recipe.agent)
     begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
     given, expert = expert is not None, _expert(recipe, expert, folder)
     if recipe.vector == "auto":
@@ -135,40 +131,34 @@ def _train(
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    envs = _company(recipe) if recipe.vector == "ray" else _vector(recipe, recipe.envs)
-    scorer = Scorer(recipe)
-    lesson, source, taught = None, None, {}
+    collector = _collector(recipe, algorithm)
+    scorer, lesson = Scorer(recipe), None
     try:
-        _check_judged(recipe, envs.spec)
+        _check_judged(recipe, collector.spec)
         if agent is None or (resume and not begun):  # one that is given may have been trained since
-            agent = build_fitting(recipe.agent, envs.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
-        if agent.spec != envs.spec:
+            agent = build_fitting(recipe.agent, collector.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
+        if agent.spec != collector.spec:
             raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
-        if not begun:
-            if recipe.start:
-                source = _found(recipe.start, "start from", own=folder, runs_first=True)
-                load_start(source, agent)
-            for level, path in recipe.levels.items():
-                load_level(_found(path, "start a level from", own=folder), agent, level)
-        if isinstance(recipe.agent, Imitator):
-            assert not isinstance(envs, SamplerPool)
-            lesson = prepare(recipe, expert, envs)
-            taught = checksums(recipe, lesson, given=given)
-            if begun and folder is not None:
-                check_taught(recipe, last_note(folder).get("taught"), taught, folder)
+        source = None if begun else _start(recipe, agent, folder)
         run = Run(recipe, folder, scorer, lock=lock)
-        run.taught = taught
-        replay = _begin(run, agent, envs, resume)
+        if algorithm.prepare is not None:
+            assert isinstance(collector, LocalCollector)
+            ask = _question(recipe, algorithm)
+            lesson = run.lesson = algorithm.prepare(ask, expert, collector.envs)
+            run.taught = checksums(ask, lesson, given=given)
+            if begun and folder is not None:
+                check_unchanged(ask, last_note(folder).get("taught"), run.taught, folder)
+        replay = _begin(run, agent, algorithm, resume)
         if watch is not None:
-            run.watcher = watch(recipe.agent, envs.spec, run.warned)
+            run.watcher = watch(recipe.agent, collector.spec, run.warned)
         if source is not None:
             print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
         if not (resume and run.over):
             with run:
-                _loop(run, agent, envs, replay, lesson)
+                _loop(run, algorithm, agent, collector, replay)
     finally:
         scorer.close()
-        envs.close()
+        collector.close()
         if lesson is not None:
             lesson.close()
     return Outcome(
@@ -180,43 +170,39 @@ def _train(
         run.best,
         run.solved,
         run.interrupted,
-        envs.restarts,
+        collector.restarts,
         run.saved,
         run.newest,
     )
 
 
-Checkpointable = Replay | Segments | Dataset | None
+def _start(recipe: Recipe, agent: Agent, folder: Path | None) -> Path | None:
+    """Fill a new agent from the policies that the recipe starts from; where the whole agent's lies, or None."""
+    source = _found(recipe.start, "start from", own=folder, runs_first=True) if recipe.start else None
+    if source is not None:
+        load_start(source, agent)
+    for level, path in recipe.levels.items():
+        load_level(_found(path, "start a level from", own=folder), agent, level)
+    return source
 
 
-def _begin(run: Run, agent: Agent, envs: Vector | SamplerPool, resume: bool) -> Checkpointable:
-    """Start a run, or continue it where it was; what it learns from."""
+def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkpointable | None:
+    """Start a run, or continue it where it was; its replay, if it has one."""
 
-    def replay() -> Checkpointable:
-        return _replay(run.recipe, agent, envs, run.folder)
+    def replay() -> Checkpointable | None:
+        return algorithm.replay(agent, _replay_plan(run.recipe, agent.spec, run.folder))
 
     if resume:
-        kept: Any = run.resume(agent, replay)
-        return cast(Checkpointable, kept)
-    found = replay()
+        return run.resume(agent, replay)
+    made = replay()
     run.start()
-    return found
+    return made
 
 
-def _loop(run: Run, agent: Any, envs: Vector | SamplerPool, replay: Any, lesson: Lesson | None) -> None:
-    """The loop of this agent, to the last evaluation and checkpoint. A failure tells where the last one is."""
+def _loop(run: Run, algorithm: Algorithm, agent: Agent, collector: Collector, replay: Checkpointable | None) -> None:
+    """The algorithm's loop, to the last evaluation and checkpoint. A failure tells where the last one is."""
     try:
-        if lesson is not None:
-            assert not isinstance(envs, SamplerPool)
-            imitate(agent, lesson, replay, envs, run, fresh=run.step == 0)
-        elif isinstance(envs, SamplerPool):
-            remote.loop(agent, envs, replay, run)
-        elif isinstance(replay, Segments):
-            hierarchy(agent, envs, replay, run)
-        elif replay is not None:
-            off_policy(agent, envs, replay, run)
-        else:
-            on_policy(agent, envs, run)
+        algorithm.loop(agent, collector, replay, run)
         run.finish(agent, replay)
     except EnvError as error:
         where = f"at step {run.step} of {run.recipe.env}; {run.last_checkpoint()}"
@@ -231,7 +217,7 @@ def check(recipe: Recipe) -> None:
     recipe = replace(validated(recipe), device=resolve_device(recipe.device))
     _check_replay(recipe)
     check_rollout(recipe)
-    expert = _expert(recipe, None)
+    algorithm, expert = algorithm_of(recipe.agent), _expert(recipe, None)
     if recipe.vector == "ray":
         must_have_ray()
     here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "sb3") else "sync"
@@ -239,15 +225,10 @@ def check(recipe: Recipe) -> None:
     try:
         _check_judged(recipe, envs.spec)
         agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
-        if recipe.start:
-            load_start(_found(recipe.start, "start from", runs_first=True), agent)
-        for level, path in recipe.levels.items():
-            load_level(_found(path, "start a level from"), agent, level)
-        if (
-            isinstance(recipe.agent, Imitator) and getattr(recipe.agent, "values", "") != "fitted"
-        ):  # which takes a while
-            prepare(recipe, expert, envs).close()
-        if recipe.hindsight != "off" or getattr(recipe.agent, "high_hindsight", 0.0) > 0:
+        _start(recipe, agent, None)
+        if algorithm.prepare is not None:
+            algorithm.prepare(_question(recipe, algorithm), expert, envs, fit=False).close()
+        if recipe.hindsight != "off" or relabels_goals(recipe.agent):
             goal_rule(recipe.task)
     finally:
         envs.close()
@@ -255,16 +236,13 @@ def check(recipe: Recipe) -> None:
 
 def _check_replay(recipe: Recipe) -> None:
     """Hindsight and levels are asked of agents that have them."""
-    if recipe.hindsight != "off":
-        if isinstance(recipe.agent, HIROConfig):
-            raise CairnError("with hiro each level has its own: use agent.low_hindsight and agent.high_hindsight.")
-        if not hasattr(recipe.agent, "capacity"):
-            raise CairnError("hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3.")
-    cfg: Any = recipe.agent
-    uneven = [c for c in (cfg, getattr(cfg, "high", None), getattr(cfg, "low", None)) if getattr(c, "priority", 0.0)]
-    if uneven and (isinstance(cfg, HIROConfig) or recipe.hindsight != "off"):
+    algorithm, hindsight = algorithm_of(recipe.agent), recipe.hindsight != "off"
+    if hindsight and algorithm.hindsight:
+        raise CairnError(algorithm.hindsight)
+    learners = algorithm.learners(recipe.agent)
+    if any(one.config.priority for one in learners.values()) and (hindsight or "" not in learners):
         raise CairnError("hindsight and hierarchies draw evenly; leave priority at 0.")
-    if recipe.levels and not isinstance(recipe.agent, HIROConfig):
+    if recipe.levels and not algorithm.levels:
         raise CairnError("levels are loaded into hiro only; this agent has none.")
 
 
@@ -280,7 +258,7 @@ def _check_judged(recipe: Recipe, spec: Spec) -> None:
 
 def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> Source | None:
     """The expert that is given, or the policy that the recipe names."""
-    if not isinstance(recipe.agent, Imitator):
+    if algorithm_of(recipe.agent).prepare is None:
         if given is not None or recipe.expert or recipe.demos:
             raise CairnError(
                 "an expert and demonstrations are for those who imitate: bc, dagger, aggrevate, aggrevated."
@@ -328,19 +306,22 @@ class Scorer:
             self.envs.close()
 
 
-def _company(recipe: Recipe) -> SamplerPool:
-    if isinstance(recipe.agent, Imitator):
-        raise CairnError(
-            f"an imitator asks its expert at every step and plays here; use {option('vector', 'sync')} or async."
-        )
-    return SamplerPool(
-        recipe.task,
-        recipe.envs,
-        recipe.agent,
-        workers=recipe.workers,
-        seed=recipe.seed,
-        timeout=recipe.env_timeout,
-        address=recipe.ray_address,
+def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
+    if recipe.vector != "ray":
+        return LocalCollector(_vector(recipe, recipe.envs), recipe.device)
+    if algorithm.samplers:
+        raise CairnError(f"{algorithm.samplers}; use {option('vector', 'sync')} or async.")
+
+    def make_agent(spec: Spec) -> Callable[..., Agent]:
+        return functools.partial(algorithm.agent, recipe.agent, spec, device="cpu")
+
+    where: Any = {"seed": recipe.seed, "timeout": recipe.env_timeout, "address": recipe.ray_address}
+    return SamplerPool(recipe.task, recipe.envs, make_agent, workers=recipe.workers, device=recipe.device, **where)
+
+
+def _question(recipe: Recipe, algorithm: Algorithm) -> Question:
+    return Question(
+        algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device
     )
 
 
@@ -351,56 +332,21 @@ def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
     return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
 
 
-def _replay(
-    recipe: Recipe, agent: Agent, envs: Vector | SamplerPool, folder: Path | None
-) -> Replay | Segments | Dataset | None:
-    """What an agent learns from, where it keeps anything."""
-    cfg: Any = recipe.agent
-    folder = None if folder is None else folder / "replay"
+def _replay_plan(recipe: Recipe, spec: Spec, folder: Path | None) -> ReplayPlan:
+    """What the replay of a run is made from."""
     intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some rows of these are no steps
     # What was stored since the last checkpoint must be there. A run that is lengthened needs as much as it did before,
     # so the steps do not count, but where checkpoints are so rare that they were meant not to be.
     every = recipe.checkpoint_every
     between = every if every <= RARE else min(every, recipe.steps)
-    slack = 0 if folder is None else intervals * (between // recipe.envs + 1)
-
-    generator = torch.Generator().manual_seed(derive(recipe.seed, "replay"))
-    if isinstance(cfg, Imitator):
-        return gathered(cfg, envs.spec, generator, folder)
-    common: Any = {"generator": generator, "slack": slack, "folder": folder}
-
-    def ring(capacity: int, gamma: float, n: int) -> Ring:
-        must_fit(capacity, Ring.bytes_each(envs.spec), mapped=folder is not None)
-        return Ring(capacity, recipe.envs, envs.spec, gamma=gamma, n=n, **common)
-
-    relabels = recipe.hindsight != "off" or getattr(cfg, "high_hindsight", 0.0) > 0
-    rule = goal_rule(recipe.task) if relabels else None  # before any file is made
-    if isinstance(agent, HIRO):
-        return Segments(
-            ring(max(cfg.low.capacity, cfg.high.capacity * cfg.every), cfg.low.gamma, 1),
-            agent.positions,
-            c=cfg.every,
-            steps=cfg.low.capacity,
-            windows=cfg.high.capacity,
-            slack=slack * recipe.envs,
-            goal=envs.spec.goal,
-            rule=rule,
-            folder=folder,
-        )
-    if not hasattr(cfg, "capacity"):
-        return None
-    steps: Ring | Frames
-    if envs.spec.stack > 1:  # every frame stored once
-        packed = getattr(cfg, "frame_bytes", 0)
-        must_fit(cfg.capacity, Frames.bytes_each(envs.spec, packed), mapped=folder is not None)
-        size = (cfg.capacity + 2 * slack * recipe.envs) * Frames.bytes_each(envs.spec)  # all of it, where mirrored
-        walk: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "frame_bytes": packed, "device": roomy(recipe.device, size)}
-        steps = Frames(cfg.capacity, recipe.envs, envs.spec, **walk, **common)
-    else:
-        steps = ring(cfg.capacity, cfg.gamma, cfg.n_step)
-    if getattr(cfg, "priority", 0.0) > 0:
-        return Prioritised(steps, alpha=cfg.priority, folder=folder)
-    if recipe.hindsight == "off" or rule is None or isinstance(steps, Frames):
-        return steps
-    assert envs.spec.goal is not None  # as the rule's finder has seen
-    return Hindsight(steps, envs.spec.goal, rule, strategy=recipe.hindsight, k=recipe.hindsight_k, folder=folder)
+    return ReplayPlan(
+        spec,
+        recipe.envs,
+        torch.Generator().manual_seed(derive(recipe.seed, "replay")),
+        slack=0 if folder is None else intervals * (between // recipe.envs + 1),
+        folder=None if folder is None else folder / "replay",
+        device=recipe.device,
+        hindsight=recipe.hindsight,
+        hindsight_k=recipe.hindsight_k,
+        goal_rule=functools.partial(goal_rule, recipe.task),
+    )

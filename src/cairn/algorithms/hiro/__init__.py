@@ -1,1 +1,6 @@
-"""HIRO: two levels, its replay of segments and its loop."""
+"""HIRO: two levels, the replay of segments they learn from, and their loop."""
+
+from cairn.algorithms.hiro.agent import HIRO, HIROConfig
+from cairn.algorithms.hiro.loop import hierarchy, learners, make_segments
+
+__all__ = ["HIRO", "HIROConfig", "hierarchy", "learners", "make_segments"]

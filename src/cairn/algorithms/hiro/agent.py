@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from cairn.algorithms.dqn import DQN, DQNConfig
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
-from cairn.core.agent import Metrics
+from cairn.core.agent import Agent, BaseAgent, Metrics
 from cairn.core.checks import AnyIndices, Count, Indices, Lengths, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.state import Part
@@ -34,7 +34,6 @@ from cairn.core.types import Array, Box, Discrete, GoalSpec, Spec, SubgoalBatch,
 
 LevelConfig = DQNConfig | SACConfig | TD3Config
 Level = DQN | SAC | TD3
-LEARNERS: dict[type, type[Level]] = {DQNConfig: DQN, SACConfig: SAC, TD3Config: TD3}
 CACHED = 6_400  # states the low level is asked about at a time: on a CPU more would leave its cache
 MOST_SUBGOALS = 10_000  # that a dqn may choose among
 
@@ -78,8 +77,13 @@ class SubgoalState:
         """[N] bool: these begin an episode."""
         self.clock[torch.from_numpy(which).to(self.clock.device)] = 0
 
+    def recorded(self) -> Array:
+        """The points asked for, which the replay stores: a copy."""
+        out: Array = self.asked.cpu().numpy().copy()
+        return out
 
-class HIRO:
+
+class HIRO(BaseAgent):
     """Two learners, one above the other."""
 
     def __init__(self, cfg: HIROConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
@@ -97,17 +101,18 @@ class HIRO:
         self.table: Tensor | None = None  # [choices, d] where the high level is a dqn
         ends = cfg.subgoal_range
         choice: Box | Discrete = Box((self.dim,), tuple(-r for r in ends), ends)
-        if isinstance(cfg.high, DQNConfig):
+        if cfg.high.discrete:
             axes = [np.linspace(-r, r, cfg.bins) for r in ends]
             self.table = torch.tensor(list(itertools.product(*axes)), dtype=torch.float32, device=device)
             choice = Discrete(len(self.table))
         high_spec = Spec(spec.obs_shape, spec.obs_dtype, choice, spec.goal)
-        self.high = LEARNERS[type(cfg.high)](cfg.high, high_spec, seed=seed, device=device)  # type: ignore[arg-type]
-        if isinstance(self.high, DQN) and spec.reachable is not None:
+        self.high = level(cfg.high, high_spec, seed=seed, device=device)
+        if self.table is not None and spec.reachable is not None:
             self.boxes = torch.tensor(spec.reachable.boxes, device=device).unbind(1)  # low and high, [boxes, axes] each
-            self.high.allowed = self.offered
+            _dqn(self.high).allowed = self.offered
         low = replace(cfg.low, relative_goals=True)
-        self.low = LEARNERS[type(low)](low, low_spec, seed=seed + 1, device=device)  # type: ignore[arg-type]
+        self.low = level(low, low_spec, seed=seed + 1, device=device)
+        self.levels: Mapping[str, Agent] = {"high": self.high, "low": self.low}
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros(2, dtype=torch.int64)  # of the high and of the low level
         self.policy_parts: Mapping[str, Part] = _both(self.high.policy_parts, self.low.policy_parts)
@@ -157,9 +162,8 @@ class HIRO:
         """The points the high level asks for, [N, d]. It learns of them as they are: moved, a part of its actions would
         never be tried, and what they are worth stay a guess."""
         anything = random_subgoals or self.cfg.subgoals == "random"
-        if isinstance(self.high, DQN):
-            assert self.table is not None
-            displacement = self.table[self.high.dice(obs) if anything else self.high.act(obs, explore=explore)]
+        if self.table is not None:
+            displacement = self.table[_dqn(self.high).dice(obs) if anything else self.high.act(obs, explore=explore)]
         elif anything:
             like = torch.empty(len(obs), self.dim, device=obs.device)
             displacement = like.uniform_(-1, 1, generator=self.generator) * self.range
@@ -275,14 +279,27 @@ class HIRO:
         target = self.within_reach(obs[:, :1, self.positions] + displacement)  # [b, K, d]
         states = obs[:, None].expand(batch, k, c, -1)
         view = self.low_view(states, target[:, :, None].expand(batch, k, c, -1)).flatten(0, 2)
-        if isinstance(self.low, DQN):
-            q = self.low.q(self.low.encoder(view)).view(batch, k, c, -1)
+        if self.cfg.low.discrete:
+            low = _dqn(self.low)
+            q = low.q(low.encoder(view)).view(batch, k, c, -1)
             fit = q.gather(-1, action[:, None, :, None].expand(batch, k, c, 1))[..., 0] - q.amax(-1)
         else:
             asked = self.low.act(view, explore=False).view(batch, k, c, -1)
             fit = -0.5 * (asked - action[:, None]).square().sum(-1)
         score: Tensor = (fit * inside[:, None]).sum(-1)
         return score
+
+
+def _dqn(level: Level) -> DQN:
+    """For the type checker: a level whose config is `discrete`."""
+    assert isinstance(level, DQN)
+    return level
+
+
+def level(cfg: LevelConfig, spec: Spec, *, seed: int, device: str) -> Level:
+    """The learner of one level."""
+    made: dict[type, Callable[..., Level]] = {DQNConfig: DQN, SACConfig: SAC, TD3Config: TD3}
+    return made[type(cfg)](cfg, spec, seed=seed, device=device)
 
 
 def _both(high: Mapping[str, Part], low: Mapping[str, Part]) -> dict[str, Part]:
@@ -320,10 +337,10 @@ def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
         if not 0 <= index < width:
             raise CairnError(f"agent.hide names {index}; the observation has the entries 0 to {width - 1}.")
     discrete = isinstance(spec.action, Discrete)
-    if discrete != isinstance(cfg.low, DQNConfig):
+    if discrete != cfg.low.discrete:
         kind = "discrete: agent.low must be a dqn" if discrete else "continuous: agent.low must be a sac or td3"
         raise CairnError(f"the actions of this task are {kind}.")
-    if isinstance(cfg.high, DQNConfig) and cfg.bins ** min(dim, 64) > MOST_SUBGOALS:
+    if cfg.high.discrete and cfg.bins ** min(dim, 64) > MOST_SUBGOALS:
         raise CairnError(
             f"agent.bins of {cfg.bins} on {dim} axes makes {float(cfg.bins) ** min(dim, 16):,.0f} subgoals or more;"
             f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."

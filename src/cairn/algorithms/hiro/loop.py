@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
-from cairn.algorithms.hiro.agent import HIRO
+from cairn.algorithms.hiro.agent import HIRO, HIROConfig
 from cairn.algorithms.hiro.segments import Segments
-from cairn.algorithms.loops import uniform
-from cairn.core.types import Array, Step
-from cairn.runs.run import Run
-from cairn.vector.protocol import Vector
+from cairn.collect.protocol import Collector, Order
+from cairn.core.agent import Learner
+from cairn.core.memory import must_fit
+from cairn.core.run import TrainingRun
+from cairn.core.types import Array
+from cairn.replay.protocol import ReplayPlan
+from cairn.replay.ring import Ring
 
 RECENT = 0.01  # weight of a new window in the running figures
 
 
-def hierarchy(agent: HIRO, envs: Vector, segments: Segments, run: Run) -> None:
-    """As `off_policy`, with two levels: both learn while the environments take the next step."""
-    cfg = agent.cfg
-    obs = envs.reset(run.env_seeds())
-    memory = agent.memory(envs.num_envs)
+def hierarchy(agent: HIRO, collector: Collector, segments: Segments, run: TrainingRun) -> None:
+    """As `off_policy`, with two levels: both learn while the environments take the next steps."""
+    cfg, seeds = agent.cfg, tuple(run.env_seeds())
     subgoals = Subgoals(cfg.near)
     while run.going():
         agent.progress = run.progress
-        random_subgoals = run.step < cfg.high.learning_starts and cfg.freeze != "high"
-        action = (
-            agent.act(
-                torch.from_numpy(obs).to(run.device), explore=True, memory=memory, random_subgoals=random_subgoals
-            )
-            .cpu()
-            .numpy()
-        )
-        if run.step < cfg.low.learning_starts and cfg.freeze != "low":
-            action = uniform(agent.spec, envs.num_envs, segments.generator)
-        asked, target = memory.asked.cpu().numpy(), memory.target.cpu().numpy()
-        envs.send(action)
+        random = run.step < cfg.low.learning_starts and cfg.freeze != "low"
+        act = {"random_subgoals": run.step < cfg.high.learning_starts and cfg.freeze != "high"}
+        order = Order(collector.rows, run.progress, random, act, seeds)
+        collector.begin(agent, order, updates=run.updates, generator=segments.generator)
         learn(agent, segments, run)
-        step = envs.recv()
-        closed = segments.add(obs, action, step, asked)
-        subgoals.note(step.next_obs[closed][:, agent.positions], target[closed])
-        run.log(subgoals.figures)
-        run.advance(step, step.valid)
-        memory.forget(ended(step))
-        obs = step.obs
-        if run.house_keeping(agent, envs.restarts, segments):
-            obs = envs.reset(run.env_seeds())
-            memory.forget(np.ones(envs.num_envs, bool))
-            subgoals = Subgoals(cfg.near)
+        for obs, action, step, asked in collector.end():
+            closed = segments.add(obs, action, step, asked)
+            target = agent.within_reach(torch.from_numpy(asked[closed]).to(run.device)).cpu().numpy()
+            subgoals.note(step.next_obs[closed][:, agent.positions], target)
+            run.log(subgoals.figures)
+            run.advance(step, step.valid)
+        run.log(collector.metrics(run.updates))
+        seeds = ()
+        if run.house_keeping(agent, collector.restarts, segments):
+            seeds, subgoals = tuple(run.env_seeds()), Subgoals(cfg.near)
 
 
-def learn(agent: HIRO, segments: Segments, run: Run) -> None:
-    """As many updates of each level as the steps taken allow."""
+def learn(agent: HIRO, segments: Segments, run: TrainingRun) -> None:
+    """The updates of each level that the steps taken so far allow."""
     cfg = agent.cfg
     due = [int((run.step - level.learning_starts) * level.updates_per_step) for level in (cfg.high, cfg.low)]
     while cfg.freeze != "low" and agent.updates[1] < due[1]:
@@ -63,9 +57,30 @@ def learn(agent: HIRO, segments: Segments, run: Run) -> None:
     run.updates = int(agent.updates.sum())
 
 
-def ended(step: Step) -> Array:
-    out: Array = step.terminated | step.truncated | ~step.valid
-    return out
+def learners(cfg: HIROConfig) -> dict[str, Learner]:
+    """Both levels; a transition of the high one takes c steps."""
+    high, low = (cfg.freeze == level for level in ("high", "low"))
+    return {"high": Learner(cfg.high, every=cfg.every, frozen=high), "low": Learner(cfg.low, frozen=low)}
+
+
+def make_segments(agent: Any, plan: ReplayPlan) -> Segments:
+    """The replay that both levels draw from."""
+    cfg: HIROConfig = agent.cfg
+    rule = plan.goal_rule() if cfg.high_hindsight > 0 else None  # before any file is made
+    capacity = max(cfg.low.capacity, cfg.high.capacity * cfg.every)
+    must_fit(capacity, Ring.bytes_each(plan.spec), mapped=plan.folder is not None)
+    where: Any = {"generator": plan.generator, "slack": plan.slack, "folder": plan.folder}
+    return Segments(
+        Ring(capacity, plan.num_envs, plan.spec, gamma=cfg.low.gamma, **where),
+        agent.positions,
+        c=cfg.every,
+        steps=cfg.low.capacity,
+        windows=cfg.high.capacity,
+        slack=plan.slack * plan.num_envs,
+        goal=plan.spec.goal,
+        rule=rule,
+        folder=plan.folder,
+    )
 
 
 class Subgoals:

@@ -8,12 +8,12 @@ error that costs nothing is no error, and an action better than the expert's own
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, Positive, Unit, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td
@@ -29,6 +29,8 @@ from cairn.nets.seeding import seeded
 
 @dataclass(frozen=True)
 class AggreVaTeConfig:
+    near: ClassVar[float] = 0.0  # critics are believed of any action
+
     hidden: Widths = (128, 128)
     activation: Activation = "relu"
     lr: Rate = linear(1e-3, 0.0)
@@ -45,7 +47,7 @@ class AggreVaTeConfig:
     alpha_decay: Unit = 0.9  # d
 
 
-class AggreVaTe:
+class AggreVaTe(BaseAgent):
     """Â(s, ·) by regression on every A*(s, a) ever asked for; π(s) = argmax Â(s, ·)."""
 
     def __init__(self, cfg: AggreVaTeConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:

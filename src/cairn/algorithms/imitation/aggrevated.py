@@ -30,7 +30,7 @@ from torch import Tensor
 
 from cairn.algorithms.ppo import PPO, PPOConfig
 from cairn.algorithms.reinforce import Reinforce, ReinforceConfig
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, Natural, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.losses import policy_gradient
@@ -78,7 +78,7 @@ class AggreVaTeDConfig:
     mistaken_log_std: bool = False  # to show what went wrong: log σ held at 2, whatever the gradient
 
 
-class AggreVaTeD:
+class AggreVaTeD(BaseAgent):
     """A learner, and the expert's judgement in place of its rewards."""
 
     horizon = 0  # whole trajectories

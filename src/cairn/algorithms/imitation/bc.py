@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, Natural, NonNegative, Positive, Widths, validated
 from cairn.core.errors import CairnError
 from cairn.core.schedules import Rate, linear
@@ -40,7 +40,7 @@ class BCConfig:
     relative_goals: bool = False  # see the goal as a displacement from what is achieved
 
 
-class BC:
+class BC(BaseAgent):
     """Least squares ½‖a* - π(s)‖² with π(s) = tanh f(s), or -log π(a*|s) where actions are discrete.
 
     Continuous it is deterministic, as the expert it is shown. Unbounded actions are learned without the tanh.
@@ -48,7 +48,7 @@ class BC:
 
     def __init__(self, cfg: BCConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg = cfg = validated(cfg, "agent.")
-        self.spec, self.progress = spec, 0.0
+        self.spec, self.progress, self.cloning = spec, 0.0, cfg
         self.discrete = isinstance(spec.action, Discrete)
         if cfg.noise and self.discrete:
             raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")

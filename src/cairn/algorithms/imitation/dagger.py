@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from cairn.algorithms.imitation.bc import BC, BCConfig
-from cairn.core.agent import Metrics
+from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Unit, validated
 from cairn.core.schedules import Mixing, mixing
 from cairn.core.state import Parts
@@ -27,14 +27,14 @@ class DAggerConfig:
     alpha_decay: Unit = 0.5  # d
 
 
-class DAgger:
+class DAgger(BaseAgent):
     """A cloner and the schedule by which it is let go."""
 
     def __init__(self, cfg: DAggerConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec = spec
         self.learner = BC(cfg.learner, spec, seed=seed, device=device)
-        self.counts = self.learner.counts
+        self.counts, self.cloning = self.learner.counts, cfg.learner
         self.policy_parts: Parts = self.learner.policy_parts
         self.training_parts: Parts = self.learner.training_parts
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from cairn.algorithms.player import Player
-from cairn.core.agent import Agent
+from cairn.core.agent import Agent, BaseAgent
 from cairn.core.calls import must_take_one
 from cairn.core.checks import short
 from cairn.core.errors import CairnError
@@ -27,7 +27,7 @@ class Expert:
         self, source: Agent | Callable[[Any], Any], spec: Spec, *, name: str = "the expert", device: str = "cpu"
     ) -> None:
         self.spec, self.name, self.device = spec, name, device
-        self.agent: Agent | None = source if hasattr(source, "act") else None  # type: ignore[assignment]
+        self.agent: Agent | None = source if is_agent(source) else None
         self.function: Any = source
         self.player: Player | None = None
         self.count = 0  # environments that it plays
@@ -76,6 +76,11 @@ class Expert:
             return row
         parts = (row[: goal.observation], row[goal.achieved], row[goal.desired])
         return dict(zip(GOAL_KEYS, parts, strict=True))
+
+
+def is_agent(source: Agent | Callable[[Any], Any]) -> TypeGuard[Agent]:
+    """Whether an expert is a policy of Cairn's; else it is a function of the user's."""
+    return isinstance(source, BaseAgent)
 
 
 def fits(mine: Spec, task: Spec, name: str) -> None:

@@ -6,157 +6,57 @@ with probability αₙ, else the learner. Mixed step by step, as is often done, 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from cairn.algorithms.imitation.demos import Demos, read, record
+from cairn.algorithms.imitation.aggrevate import AggreVaTe
+from cairn.algorithms.imitation.aggrevated import AggreVaTeD
+from cairn.algorithms.imitation.bc import BC
+from cairn.algorithms.imitation.dagger import DAgger
 from cairn.algorithms.imitation.expert import Expert
-from cairn.algorithms.imitation.values import Critics, Fitted, Played, Rollouts, Values
-from cairn.algorithms.registry import (
-    BC,
-    AggreVaTe,
-    AggreVaTeConfig,
-    AggreVaTeD,
-    AggreVaTeDConfig,
-    BCConfig,
-    DAgger,
-    agent_name,
-)
-from cairn.core.agent import Agent
-from cairn.core.calls import option
+from cairn.algorithms.imitation.lesson import Lesson
+from cairn.algorithms.imitation.values import Played
+from cairn.collect.local import LocalCollector
 from cairn.core.device import one_thread
-from cairn.core.errors import CairnError
-from cairn.core.seeding import derive, derive_many
-from cairn.core.state import pack
+from cairn.core.run import TrainingRun
+from cairn.core.seeding import derive
 from cairn.core.types import Array, Discrete, Spec
-from cairn.core.untrusted import shown
-from cairn.envs.task import LONGEST
 from cairn.nets.cnn import sees_images
-from cairn.recipes.recipe import Recipe
 from cairn.replay.dataset import Dataset
-from cairn.runs.run import Run
+from cairn.replay.protocol import ReplayPlan
 from cairn.vector.protocol import Vector
 
-Cloner = BC | DAgger
-Source = Agent | Callable[[Any], Any]
+NO_SAMPLERS = "an imitator asks its expert at every step and plays here"
 TENSORS = ("obs", "taken", "drawn", "reward", "next_obs", "terminated", "valid")
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """What an imitator is taught by: an expert or its recorded episodes, and its values where they are asked for.
-
-    `spent` steps were taken to learn those.
-    """
-
-    expert: Expert | None
-    demos: Demos | None
-    values: Values | None
-    spent: int = 0
-
-    def close(self) -> None:
-        if isinstance(self.values, Rollouts):
-            self.values.close()
-
-
-def checksums(recipe: Recipe, lesson: Lesson, *, given: bool) -> dict[str, str]:
-    """Of the weights of the expert and of the demonstrations that a recipe names. One that was `given` has no name."""
-    found = {}
-    if recipe.expert and not given and lesson.expert is not None and lesson.expert.agent is not None:
-        tensors = pack(lesson.expert.agent.policy_parts)
-        found["expert"] = _checksum(tensors[name].cpu().numpy() for name in sorted(tensors))
-    if recipe.demos and lesson.demos is not None:
-        found["demos"] = _checksum(x for e in lesson.demos.episodes for x in (e.obs, e.action, e.reward))
-    return found
-
-
-def _checksum(arrays: Iterable[Array]) -> str:
-    total = hashlib.sha256()
-    for x in arrays:
-        total.update(f"{x.dtype} {x.shape}".encode())
-        total.update(np.ascontiguousarray(x).tobytes())
-    return total.hexdigest()
-
-
-def check_taught(recipe: Recipe, was: Any, now: Mapping[str, str], folder: Path) -> None:
-    """CairnError where the run in `folder` learned from another policy, or other episodes, of the same name."""
-    for what, named in (("expert", recipe.expert), ("demos", recipe.demos)):
-        if isinstance(was, dict) and what in was and what in now and was[what] != now[what]:
-            raise CairnError(
-                f"{folder} holds a run with {what} {shown(named, 60)}, and that is no longer what it was when the run"
-                " was started. Put the old one back, or start a new run in another folder."
-            )
-
-
-def prepare(recipe: Recipe, source: Source | None, envs: Vector) -> Lesson:
-    """Whatever `recipe` names, found and checked before a run begins; CairnError where it does not fit the task."""
-    cfg: Any = recipe.agent
-    demos = read(Path(recipe.demos), envs.spec) if recipe.demos else None
-    if source is None:
-        if demos is None or not isinstance(cfg, BCConfig):
-            raise CairnError(
-                f"{agent_name(cfg)} learns from an expert: name one with {option('expert')}, a folder or a zoo entry."
-            )
-        return Lesson(None, demos, None)
-    named = recipe.expert if hasattr(source, "act") else ""  # else it is a function of the user's
-    expert = Expert(source, envs.spec, name=named or "the expert", device=recipe.device)
-    kind = getattr(cfg, "values", "none")
-    if kind == "critics":
-        return Lesson(expert, demos, Critics(expert.agent, expert.name, near=getattr(cfg, "near", 0.0)))
-    if kind == "rollouts":
-        return Lesson(expert, demos, Rollouts(recipe.task, expert, gamma=cfg.gamma, count=cfg.judged))
-    if kind == "none":
-        return Lesson(expert, demos, None)
-    spent = 0
-    if demos is None:
-        seeds, longest = derive_many(recipe.seed, cfg.fit_episodes, "values"), max(recipe.task.longest, LONGEST)
-        demos = record(expert, envs, seeds, recipe.env, longest=longest)
-        assert demos is not None  # nobody stops it
-        spent = demos.steps
-    fitted = Fitted(demos, envs.spec, gamma=cfg.gamma, seed=derive(recipe.seed, "values"), device=recipe.device)
-    return Lesson(expert, demos, fitted, spent)
-
-
-def gathered(cfg: Any, spec: Spec, generator: torch.Generator, folder: Path | None) -> Dataset | None:
-    """What an imitator keeps: pairs or judgements of all iterations; AggreVaTeD keeps nothing."""
+def examples(agent: Any, plan: ReplayPlan) -> Dataset:
+    """States and the expert's actions of all iterations."""
+    spec = plan.spec
     fields = {"obs": (spec.obs_shape, spec.obs_dtype), "action": (spec.action_shape, spec.action_dtype)}
-    if isinstance(cfg, AggreVaTeDConfig):
-        return None
-    if isinstance(cfg, AggreVaTeConfig):
-        fields["advantage"] = ((), "float32")
-    return Dataset(fields, generator=generator, folder=folder)
+    return Dataset(fields, generator=plan.generator, folder=plan.folder)
 
 
-def imitate(agent: Any, lesson: Lesson, data: Dataset | None, envs: Vector, run: Run, *, fresh: bool) -> None:
-    """The loop of each imitator. A run that begins takes in what is recorded, and counts what its values cost."""
-    if fresh:
-        run.step += lesson.spent
-    if isinstance(agent, AggreVaTeD):
-        assert lesson.expert is not None and lesson.values is not None
-        return aggrevated(agent, lesson.expert, lesson.values, envs, run)
-    assert data is not None
-    if isinstance(agent, AggreVaTe):
-        assert lesson.expert is not None and lesson.values is not None
-        return aggrevate(agent, lesson.expert, lesson.values, data, envs, run)
-    if fresh and lesson.demos is not None and len(data) == 0:
+def judgements(agent: Any, plan: ReplayPlan) -> Dataset:
+    """States, actions and the expert's judgement of them, of all iterations."""
+    spec = plan.spec
+    fields = {"obs": (spec.obs_shape, spec.obs_dtype), "action": (spec.action_shape, spec.action_dtype)}
+    return Dataset({**fields, "advantage": ((), "float32")}, generator=plan.generator, folder=plan.folder)
+
+
+def clone(agent: BC | DAgger, collector: LocalCollector, data: Dataset, run: TrainingRun) -> None:
+    """BC and DAgger: label every state met with the expert's action, and learn from all there are."""
+    cfg, envs, lesson = agent.cloning, collector.envs, _begun(run)
+    if run.step == lesson.spent and lesson.demos is not None and len(data) == 0:
         for episode in lesson.demos.episodes:
             data.add(obs=episode.obs[:-1], action=episode.action)
     if lesson.expert is None:
-        return clone_file(agent, data, run)
-    return clone(agent, lesson.expert, data, envs, run)
-
-
-def clone(agent: Cloner, expert: Expert, data: Dataset, envs: Vector, run: Run) -> None:
-    """BC and DAgger: label every state met with the expert's action, and learn from all there are."""
-    cfg = agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg
+        return _clone_file(agent, data, run)
     while run.going():
-        found = roll_in(agent, expert, envs, run, ask="always", explore=False, noise=cfg.noise, cut=cfg.cut)
+        found = roll_in(agent, lesson.expert, envs, run, ask="always", explore=False, noise=cfg.noise, cut=cfg.cut)
         if found is None:  # interrupted: what was collected is dropped
             break
         played, asked = found
@@ -166,25 +66,25 @@ def clone(agent: Cloner, expert: Expert, data: Dataset, envs: Vector, run: Run) 
         run.house_keeping(agent, envs.restarts, data)
 
 
-def clone_file(agent: Cloner, data: Dataset, run: Run) -> None:
+def _clone_file(agent: BC | DAgger, data: Dataset, run: TrainingRun) -> None:
     """BC from recorded demonstrations: no environment is stepped, and a step of the run is a gradient step."""
-    batch_size = (agent.learner.cfg if isinstance(agent, DAgger) else agent.cfg).batch_size
     while run.going():
         run.step += 1
-        learn(agent, data, 1.0, batch_size, run)
+        learn(agent, data, 1.0, agent.cloning.batch_size, run)
         run.house_keeping(agent, 0, data)
 
 
-def aggrevate(agent: AggreVaTe, expert: Expert, values: Values, data: Dataset, envs: Vector, run: Run) -> None:
+def aggrevate(agent: AggreVaTe, collector: LocalCollector, data: Dataset, run: TrainingRun) -> None:
     """AggreVaTe: in every state met a random action is judged, and all judgements are learned from."""
-    cfg = agent.cfg
+    cfg, envs, lesson = agent.cfg, collector.envs, _begun(run)
+    assert lesson.expert is not None and lesson.values is not None
     while run.going():
-        found = roll_in(agent, expert, envs, run, ask="playing", explore=False)
+        found = roll_in(agent, lesson.expert, envs, run, ask="playing", explore=False)
         if found is None:
             break
         played = found[0]
         random = agent.drawn(played.obs.flatten(0, 1)).view_as(played.drawn)
-        verdict = values.judge(replace(played, drawn=random))
+        verdict = lesson.values.judge(replace(played, drawn=random))
         known, run.step = verdict.known, run.step + verdict.steps
         rows = {"obs": played.obs, "action": random, "advantage": verdict.q - verdict.v}
         data.add(**{name: x[known].cpu().numpy() for name, x in rows.items()})
@@ -193,46 +93,63 @@ def aggrevate(agent: AggreVaTe, expert: Expert, values: Values, data: Dataset, e
         run.house_keeping(agent, envs.restarts, data)
 
 
-def aggrevated(agent: AggreVaTeD, expert: Expert, values: Values, envs: Vector, run: Run) -> None:
+def aggrevated(agent: AggreVaTeD, collector: LocalCollector, data: None, run: TrainingRun) -> None:
     """AggreVaTeD: the states of this iteration, judged, are learned from and forgotten."""
+    cfg, envs, lesson = agent.cfg, collector.envs, _begun(run)
+    assert lesson.expert is not None and lesson.values is not None
     while run.going():
         agent.progress = run.progress
-        cfg = agent.cfg
-        found = roll_in(agent, expert, envs, run, ask="playing", explore=True, noise=cfg.noise, cut=cfg.cut)
+        found = roll_in(agent, lesson.expert, envs, run, ask="playing", explore=True, noise=cfg.noise, cut=cfg.cut)
         if found is None:
             break
         played, asked = found
-        shown = played.valid & played.by_expert
-        cloned = cfg.clone > 0 and int(agent.counts[0]) == 0 and bool(shown.any())
+        by_expert = played.valid & played.by_expert
+        cloned = cfg.clone > 0 and int(agent.counts[0]) == 0 and bool(by_expert.any())
         if cloned:
-            agent.clone(played.obs[shown], asked[shown])
-        verdict = values.judge(played)
+            agent.clone(played.obs[by_expert], asked[by_expert])
+        verdict = lesson.values.judge(played)
         known, run.step = verdict.known, run.step + verdict.steps
         agent.counts += torch.tensor([1, int(known.sum())])
         if known.any() and (cfg.clone_judged or not cloned):
-            judge = values.q if isinstance(values, Critics) else None
+            judge = lesson.values.any_action
             run.log(agent.update(played.obs[known], played.drawn[known], verdict.q[known], verdict.v[known], judge))
         tell(agent, run)
         run.house_keeping(agent, envs.restarts)
 
 
-def learn(agent: Any, data: Dataset, per_step: float, batch_size: int, run: Run) -> None:
+def _begun(run: TrainingRun) -> Lesson:
+    """The lesson of the run. One that begins counts the steps that fitting the expert's values took."""
+    lesson: Lesson = run.lesson
+    if run.step == 0:
+        run.step += lesson.spent
+    return lesson
+
+
+def learn(agent: Any, data: Dataset, per_step: float, batch_size: int, run: TrainingRun) -> None:
     """Gradient steps until there are as many as the steps allow. Rates fall with them, however long a roll-in was."""
     while run.updates < int(run.step * per_step) and not run.interrupted:
-        agent.progress = min(run.updates / (run.recipe.steps * per_step), 1.0)
+        agent.progress = min(run.updates / (run.steps_in_all * per_step), 1.0)
         run.updates += 1
         run.log(agent.update(*data.sample(batch_size, run.device)))
     tell(agent, run)
 
 
-def tell(agent: Any, run: Run) -> None:
+def tell(agent: Any, run: TrainingRun) -> None:
     """How far the learner is let go, and how often the expert was asked: for its action, or for a judgement."""
     run.log({"imitation/alpha": torch.tensor(agent.alpha), "imitation/queries": agent.counts[1].float()})
     run.notes["queries"] = int(agent.counts[1])
 
 
 def roll_in(
-    agent: Any, expert: Expert, envs: Vector, run: Run, *, ask: str, explore: bool, noise: float = 0.0, cut: int = 0
+    agent: Any,
+    expert: Expert,
+    envs: Vector,
+    run: TrainingRun,
+    *,
+    ask: str,
+    explore: bool,
+    noise: float = 0.0,
+    cut: int = 0,
 ) -> tuple[Played, torch.Tensor] | None:
     """One trajectory of every environment, and what the expert would do [T, N, ...]: asked always, or where it plays.
 
@@ -244,13 +161,13 @@ def roll_in(
     seeds = run.env_seeds()
     obs = envs.reset(seeds)
     expert.forget(np.ones(count, bool))
-    rng = np.random.default_rng(derive(run.recipe.seed, "mixing", run.step))
+    rng = np.random.default_rng(derive(run.seed, "mixing", run.step))
     by_expert = rng.random(count) < agent.alpha
     left = rng.integers(1, cut + 1, count) if cut else np.full(count, np.iinfo(np.int64).max)
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(count, bool)
     with one_thread(unless=sees_images(agent.spec)):
-        while open_.any() and run.step < run.recipe.steps:
+        while open_.any() and run.step < run.steps_in_all:
             if run.interrupted:
                 return None
             drawn = agent.act(torch.from_numpy(obs).to(run.device), explore=explore).cpu().numpy()

@@ -7,9 +7,9 @@ Rollouts   the state is brought back and the expert plays on: any action, with a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from cairn.algorithms.imitation.demos import Demos
 from cairn.algorithms.imitation.expert import Expert
-from cairn.algorithms.registry import DQN, SAC, TD3, Imported
 from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.returns import discounted
@@ -62,10 +61,18 @@ class Verdict:
     steps: int = 0
 
 
+Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and action [B] or [B, dim]
+
+
 class Values(Protocol):
     """An expert's judgement of a trajectory."""
 
+    @property
+    def any_action(self) -> Judge | None:
+        """Judges any action in any state; None where only what was played can be judged."""
+
     def judge(self, played: Played) -> Verdict: ...
+    def close(self) -> None: ...
 
 
 class Critics:
@@ -79,16 +86,12 @@ class Critics:
     """
 
     def __init__(self, agent: Agent | None, name: str = "the expert", *, near: float = 0.0) -> None:
-        known = isinstance(agent, (SAC, TD3, DQN))
-        if isinstance(agent, Imported):
-            judges = agent.cfg.algorithm in ("sac", "td3", "ddpg") and len(agent.critics) > 0
-            known = judges or agent.cfg.algorithm == "dqn"
-        if not known:
+        if agent is None or not agent.judges_actions():
             raise CairnError(
                 f"{name} has no critic that judges actions, as a sac, td3 or dqn has; set agent.values to rollouts."
             )
-        self.agent: Any = agent
-        self.near = near
+        self.agent, self.near = agent, near
+        self.any_action = self.q
 
     @torch.no_grad()
     def q(self, obs: Tensor, action: Tensor) -> Tensor:
@@ -104,15 +107,7 @@ class Critics:
     @torch.no_grad()
     def said(self, obs: Tensor, action: Tensor) -> Tensor:
         """What the critics say [B]; an action beyond its bounds counts as the environment takes it, clipped."""
-        agent, action = self.agent, self._taken(action)
-        out: Tensor
-        if isinstance(agent, Imported):
-            return agent.q(obs, action)
-        if isinstance(agent, DQN):
-            out = agent.q(agent.encoder(obs)).gather(1, action[:, None])[:, 0]
-            return out
-        out = agent.q(agent.critic, agent.encoder(obs), action)
-        return out.amin(0) if len(out) <= 2 else out.mean(0)
+        return self.agent.action_value(obs, self._taken(action))
 
     def _taken(self, action: Tensor) -> Tensor:
         """As the environment takes it."""
@@ -130,6 +125,9 @@ class Critics:
         q[valid], v[valid] = self.q(played.obs[valid], played.drawn[valid]), self.v(played.obs[valid])
         return Verdict(q, v, valid)
 
+    def close(self) -> None:
+        return None
+
 
 class Fitted:
     """V*(s) fitted to the discounted returns of the expert's episodes, then Q*(s, a) = r + γ(1 - term)V*(s').
@@ -137,6 +135,8 @@ class Fitted:
     An episode that was cut off bootstraps from V* itself, taken anew before each of the epochs. It judges steps that
     were taken and no others, so a trajectory of the expert's teaches a learner nothing.
     """
+
+    any_action: Judge | None = None
 
     def __init__(
         self,
@@ -201,6 +201,9 @@ class Fitted:
         q[known] = played.reward[known] + follow
         return Verdict(q, v, known)
 
+    def close(self) -> None:
+        return None
+
 
 class Rollouts:
     """The expert plays on from the state, once after the action drawn there and once from the state itself.
@@ -210,6 +213,8 @@ class Rollouts:
     and the expert's steps after it, until the episode ends or the discount is negligible. So only `count` states of an
     iteration are judged.
     """
+
+    any_action: Judge | None = None
 
     def __init__(self, task: EnvMaker, expert: Expert, *, gamma: float, count: int) -> None:
         self.env, self.expert, self.gamma, self.count = task(), expert, gamma, count

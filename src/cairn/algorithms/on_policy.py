@@ -1,0 +1,24 @@
+"""The on-policy loop: play a rollout, learn from it, forget it."""
+
+from __future__ import annotations
+
+from cairn.collect.protocol import Collector, Order
+from cairn.core.agent import OnPolicy
+from cairn.core.run import TrainingRun
+
+
+def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: TrainingRun) -> None:
+    """A rollout has `agent.horizon` steps of every environment; where that is 0, one whole episode of each."""
+    seeds = tuple(run.env_seeds())
+    while run.going():
+        rollout = collector.rollout(agent, Order(agent.horizon, run.progress, seeds=seeds), run)
+        if rollout is None:  # interrupted
+            break
+        agent.progress = run.progress
+        if run.checkpoint_due():
+            rollout.truncated[-1] = True  # the environments are reset after it
+        if rollout.valid.any():
+            run.log(agent.update(rollout))
+        run.log(collector.metrics(run.step))
+        fresh = run.house_keeping(agent, collector.restarts)
+        seeds = tuple(run.env_seeds()) if fresh or agent.horizon == 0 else ()

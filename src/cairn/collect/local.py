@@ -1,0 +1,111 @@
+"""Experience from environments that this process steps, itself or through worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from cairn.collect.protocol import Order, Played, ended, random_actions
+from cairn.core.agent import Agent, OnPolicy
+from cairn.core.device import one_thread
+from cairn.core.run import TrainingRun
+from cairn.core.types import Array, Rollout
+from cairn.nets.cnn import sees_images
+from cairn.vector.protocol import Vector
+
+
+class LocalCollector:
+    """A vector of environments and where each of them stands. An off-policy chunk is one step of each."""
+
+    rows = 1
+
+    def __init__(self, envs: Vector, device: str) -> None:
+        self.envs, self.device = envs, device
+        self.spec, self.num_envs = envs.spec, envs.num_envs
+        self.obs: Array = np.zeros(0)
+        self.memory: Any = None
+        self.acted: tuple[Array, Array, Array] | None = None  # obs, action, recorded of the step under way
+
+    @property
+    def restarts(self) -> int:
+        return self.envs.restarts
+
+    def begin(self, agent: Agent, order: Order, *, updates: int, generator: Generator) -> None:
+        if order.seeds:
+            self._reset(agent, order.seeds)
+        recorded, action = np.zeros((self.num_envs, 0), np.float32), np.zeros(0)
+        if self.memory is not None or not order.random:  # random steps of a hierarchy have subgoals too
+            action = self._act(agent, torch.from_numpy(self.obs).to(self.device), order)
+        if order.random:
+            action = random_actions(agent.spec, self.num_envs, generator)
+        if self.memory is not None:
+            recorded = self.memory.recorded()
+        self.envs.send(action)
+        self.acted = self.obs, action, recorded
+
+    def end(self) -> list[Played]:
+        assert self.acted is not None  # `begin` came before
+        step = self.envs.recv()
+        obs, action, recorded = self.acted
+        if self.memory is not None:
+            self.memory.forget(ended(step))
+        self.obs = step.obs
+        return [Played(obs, action, step, recorded)]
+
+    def _reset(self, agent: Agent, seeds: tuple[int, ...]) -> None:
+        self.obs = self.envs.reset(seeds)
+        self.memory = agent.memory(self.num_envs)
+
+    def _act(self, agent: Agent, obs: Tensor, order: Order) -> Array:
+        more = {} if self.memory is None else {"memory": self.memory, **order.act}
+        return agent.act(obs, explore=True, **more).cpu().numpy()
+
+    def rollout(self, agent: OnPolicy, order: Order, run: TrainingRun) -> Rollout | None:
+        with one_thread(unless=sees_images(agent.spec)):
+            return self._rollout(agent, order, run)
+
+    def _rollout(self, agent: OnPolicy, order: Order, run: TrainingRun) -> Rollout | None:
+        if order.seeds:
+            self._reset(agent, order.seeds)
+        rows: list[tuple[Array, ...]] = []
+        seen: list[Tensor] = []  # observations, where the agent is
+        open_ = np.ones(self.num_envs, bool)
+        while len(rows) < order.rows if order.rows else open_.any():
+            if run.interrupted:  # what was collected is dropped
+                return None
+            seen.append(torch.from_numpy(self.obs).to(self.device))
+            action = self._act(agent, seen[-1], order)
+            step = self.envs.step(action)
+            valid = step.valid & open_ if order.rows == 0 else step.valid
+            if rows and not step.valid.all():
+                rows[-1][3][~step.valid] = True  # a lost step cuts the episode it belonged to
+            rows.append((action, step.reward, step.terminated, step.truncated, valid, step.next_obs))
+            run.advance(step, valid)
+            if self.memory is not None:
+                self.memory.forget(ended(step))
+            open_ &= ~(step.terminated | step.truncated)
+            self.obs = step.obs
+        return _stacked(seen, rows, self.device)
+
+    def metrics(self, updates: int) -> Mapping[str, Tensor]:
+        return {}
+
+    def close(self) -> None:
+        self.envs.close()
+
+
+def _stacked(seen: list[Tensor], rows: list[tuple[Array, ...]], device: str) -> Rollout:
+    """Rows of a rollout as tensors [T, N, ...]."""
+    *columns, after = zip(*rows, strict=True)
+    apart = np.stack(columns[2]) | np.stack(columns[3])
+    apart[-1] = True  # only the successors of ends and of the last row cross to the device: the rest is the next row
+    obs = torch.stack(seen)
+    next_obs = torch.cat([obs[1:], obs[-1:]])
+    kept = np.stack([after[t][n] for t, n in np.argwhere(apart)])
+    next_obs[torch.from_numpy(apart).to(device)] = torch.from_numpy(kept).to(device)
+    action, reward, terminated, truncated, valid = (torch.from_numpy(np.stack(x)).to(device) for x in columns)
+    return Rollout(obs, action, reward, next_obs, terminated, truncated, valid)
