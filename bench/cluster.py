@@ -77,26 +77,30 @@ def speed(samplers: int, sleep: float, seconds: float, address: str) -> tuple[fl
     """Steps a second that a learner receives which learns nothing, chunk after chunk, as off-policy training asks; and
     how many ms of a core it takes for one sampler's chunk: to put the weights, order, fetch and join."""
     from cairn.algorithms import DQNConfig, build
-    from cairn.collect.ray import Order, SamplerPool, rows_of
+    from cairn.algorithms.registry import maker
+    from cairn.collect.protocol import Order
+    from cairn.collect.ray import SamplerPool
 
     cfg = DQNConfig(hidden=(64, 64))
-    company = SamplerPool(lambda: Sleeper(sleep), samplers, cfg, workers=samplers, seed=0, timeout=300, address=address)
+    pool = SamplerPool(
+        lambda: Sleeper(sleep), samplers, maker(cfg), workers=samplers, seed=0, timeout=300, address=address
+    )
     try:
-        agent = build(cfg, company.spec, seed=0, device="cpu")
-        rows = rows_of(samplers)
+        agent = build(cfg, pool.spec, seed=0, device="cpu")
+        rows = pool.rows
         version, steps, begun, worked = 0, 0, 0.0, 0.0
-        company.ask(agent, version, Order(rows, seeds=tuple(range(samplers))))
+        pool.ask(agent, version, Order(rows, seeds=tuple(range(samplers))))
         while version < WARM_UP or time.perf_counter() - begun < seconds:
             version += 1
             if version == WARM_UP:
                 steps, begun, worked = 0, time.perf_counter(), time.process_time()
-            steps += int(company.answer().valid.sum())
-            company.ask(agent, version, Order(rows))
+            steps += int(pool.answer().valid.sum())
+            pool.ask(agent, version, Order(rows))
         taken, worked = time.perf_counter() - begun, time.process_time() - worked
-        company.answer()
+        pool.answer()
         return steps / taken, 1e3 * worked / ((version - WARM_UP + 1) * samplers)
     finally:
-        company.close()
+        pool.close()
 
 
 def scale(counts: Sequence[int], sleep: float, seconds: float, nodes: int) -> dict[str, Any]:
@@ -115,22 +119,24 @@ def scale(counts: Sequence[int], sleep: float, seconds: float, nodes: int) -> di
 def overhead(env: str, workers: int, envs: int, seconds: float, repeats: int = 3) -> dict[str, Any]:
     """The two sides take turns, and medians are compared."""
     from cairn.algorithms import PPOConfig, build
-    from cairn.collect.ray import Order, Sampler, SamplerPool
+    from cairn.algorithms.registry import maker
+    from cairn.collect.protocol import Order
+    from cairn.collect.ray import Sampler, SamplerPool
     from cairn.core.state import pack
     from cairn.envs.task import Task
 
     cfg, task, rows = PPOConfig(hidden=(256, 256), normalise_obs=True), Task(env), 256
     alone: list[float] = []
     shared: list[float] = []
-    company = SamplerPool(task, envs, cfg, workers=workers, seed=0, timeout=300)
+    pool = SamplerPool(task, envs, maker(cfg), workers=workers, seed=0, timeout=300)
     try:
-        agent = build(cfg, company.spec, seed=0, device="cpu")
+        agent = build(cfg, pool.spec, seed=0, device="cpu")
         weights = {name: value.numpy() for name, value in pack(agent.policy_parts).items()}
         each = envs // workers
-        sampler = Sampler(task, each, cfg, company.spec, 0)
+        sampler = Sampler(task, each, maker(cfg)(pool.spec), 0)
         sampler.play(weights, Order(rows, seeds=tuple(range(each))))
-        company.ask(agent, 0, Order(rows, seeds=tuple(range(envs))))
-        company.answer()
+        pool.ask(agent, 0, Order(rows, seeds=tuple(range(envs))))
+        pool.answer()
         for version in range(1, repeats + 1):
             begun, steps = time.perf_counter(), 0
             while (taken := time.perf_counter() - begun) < seconds:
@@ -140,11 +146,11 @@ def overhead(env: str, workers: int, envs: int, seconds: float, repeats: int = 3
             alone.append(steps / taken)
             begun, steps = time.perf_counter(), 0
             while (taken := time.perf_counter() - begun) < seconds:
-                company.ask(agent, version, Order(rows))
-                steps += int(company.answer().valid.sum())
+                pool.ask(agent, version, Order(rows))
+                steps += int(pool.answer().valid.sum())
             shared.append(steps / taken)
     finally:
-        company.close()
+        pool.close()
     one, many = statistics.median(alone), statistics.median(shared)
     share = many / workers / one
     print(f"{env}: {one:,.0f} steps/s without Ray, {many:,.0f} with {workers} samplers: {share:.0%} of it each")

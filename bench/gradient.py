@@ -18,7 +18,8 @@ from torch import Tensor
 
 from bench.child import ROOT
 from bench.store import save
-from cairn.algorithms.loops import collect
+from cairn.collect.local import LocalCollector
+from cairn.collect.protocol import Order
 from cairn.core.losses import policy_gradient
 from cairn.core.returns import gae
 from cairn.core.types import Rollout
@@ -52,13 +53,12 @@ def main() -> None:
     torch.set_num_threads(1)
     agent: Any = load_policy(args.run).agent
     envs = make_vector(load_policy(args.run).task, args.envs, backend="sync")
-    player: Any = SimpleNamespace(horizon=0, act=agent.act)
     run: Any = SimpleNamespace(interrupted=None, device="cpu", advance=lambda *_: None, checkpoint_due=lambda: False)
     found: dict[float, list[Tensor]] = {lam: [] for lam in LAMBDAS}
     total, episodes = 0.0, 0
     for batch in range(args.batches):
-        obs = envs.reset(range(1000 * batch, 1000 * batch + args.envs))
-        rollout, _ = collect(player, envs, obs, run)
+        seeds = tuple(range(1000 * batch, 1000 * batch + args.envs))
+        rollout = LocalCollector(envs, "cpu").rollout(agent, Order(0, seeds=seeds), run)
         assert rollout is not None
         total, episodes = total + float(rollout.reward[rollout.valid].sum()), episodes + args.envs
         for lam in LAMBDAS:

@@ -6,13 +6,15 @@ import time
 from typing import Any
 
 import torch
-from cairn.algorithms.loops import off_policy, on_policy
 
 from bench.cases import Case, DQNCase, PPOCase, SACCase
 from bench.memory import peak_memory_mb
 from bench.timing import Timing
 from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, build
+from cairn.algorithms.off_policy import off_policy
+from cairn.algorithms.on_policy import on_policy
 from cairn.algorithms.registry import AgentConfig
+from cairn.collect.local import LocalCollector
 from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Spec
@@ -53,9 +55,9 @@ def measure(case: Case, steps: int, threads: int) -> Timing:
         agent = build(recipe.agent, envs.spec)
         run = TimedRun(recipe, agent, case.warm)
         if isinstance(case, PPOCase):
-            on_policy(agent, envs, run)
+            on_policy(agent, LocalCollector(envs, "cpu"), None, run)
         else:
-            off_policy(agent, envs, ring_of(recipe, envs.spec), run)
+            off_policy(agent, LocalCollector(envs, "cpu"), ring_of(recipe, envs.spec), run)
         return run.timing()
     finally:
         envs.close()

@@ -17,11 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from cairn.algorithms.loops import off_policy, on_policy
 
 from bench.ours import TimedRun
 from cairn.algorithms import build
+from cairn.algorithms.off_policy import off_policy
+from cairn.algorithms.on_policy import on_policy
 from cairn.cli.main import parse
+from cairn.collect.local import LocalCollector
 from cairn.core.device import resolve_device
 from cairn.core.memory import keep_freed_memory
 from cairn.recipes import find
@@ -74,7 +76,11 @@ def measure(recipe: Recipe, clock: Clock | None) -> tuple[float, float]:
             for thing in things:
                 clock.watch(thing)
         begun = time.perf_counter()
-        off_policy(agent, envs, things[2], run) if len(things) > 2 else on_policy(agent, envs, run)
+        collector = LocalCollector(envs, run.device)
+        if len(things) > 2:
+            off_policy(agent, collector, things[2], run)
+        else:
+            on_policy(agent, collector, None, run)
         return run.timing().speed, time.perf_counter() - begun
     finally:
         envs.close()

@@ -97,9 +97,10 @@ TARGETS = {
 def ours(target: Target, seed: int, limit: float, threads: int) -> Attempt:
     """Cairn's recipe as it ships, but for when it is evaluated; nothing is written to disk."""
     import torch
-    from cairn.algorithms.loops import on_policy
 
     from cairn.algorithms import build
+    from cairn.algorithms.on_policy import on_policy
+    from cairn.collect.local import LocalCollector
     from cairn.core.agent import Agent
     from cairn.core.seeding import derive
     from cairn.recipes import find
@@ -129,7 +130,7 @@ def ours(target: Target, seed: int, limit: float, threads: int) -> Attempt:
     try:
         run = Race(recipe, None)
         run.progress_line.live = False  # evaluations are told line by line
-        on_policy(agent, envs, run)
+        on_policy(agent, LocalCollector(envs, "cpu"), None, run)
         attempt.steps, attempt.memory_mb = run.step, peak_memory_mb()
     finally:
         envs.close()

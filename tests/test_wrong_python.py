@@ -21,7 +21,7 @@ from cairn import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, CairnError, DAgg
 from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, build
 from cairn.algorithms.imitation.demos import read as read_demos
 from cairn.algorithms.imitation.expert import Expert
-from cairn.algorithms.registry import AGENTS
+from cairn.algorithms.registry import ALGORITHMS
 from cairn.api import Model
 from cairn.core.device import resolve_device
 from cairn.core.schedules import exponential, linear, parse
@@ -550,7 +550,7 @@ def test_old_atari_names_do_not_depend_on_what_was_imported() -> None:
 
 def test_every_agent_refuses_an_unknown_setting() -> None:
     refused = []
-    for name, (config, _) in AGENTS.items():
+    for name, config in ((name, one.config) for name, one in ALGORITHMS.items()):
         with pytest.raises(CairnError, match=f"^{config.__name__} has no argument 'nonsense'"):
             config(nonsense=1)
         refused.append(name)

@@ -6,11 +6,13 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from cairn.algorithms.loops import off_policy, on_policy
 
 from bench.peers.tasks import Judge, Task, asked
 from cairn.algorithms import DQNConfig, PPOConfig, build
+from cairn.algorithms.off_policy import off_policy
+from cairn.algorithms.on_policy import on_policy
 from cairn.algorithms.registry import AgentConfig
+from cairn.collect.local import LocalCollector
 from cairn.core.agent import Agent
 from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear
@@ -67,10 +69,11 @@ def main() -> None:
     judge = Judge(task, limit, one_by_one(agent))
     run = Judged(recipe, judge)
     if task.algo == "ppo":
-        on_policy(agent, envs, run)
+        on_policy(agent, LocalCollector(envs, "cpu"), None, run)
     else:
         generator = torch.Generator().manual_seed(1)
-        off_policy(agent, envs, Ring(task.capacity, task.envs, envs.spec, generator=generator, gamma=task.gamma), run)
+        replay = Ring(task.capacity, task.envs, envs.spec, generator=generator, gamma=task.gamma)
+        off_policy(agent, LocalCollector(envs, "cpu"), replay, run)
     envs.close()
     judge.tell({name: version(name) for name in ("cairn-rl", "torch", "gymnasium")})
 

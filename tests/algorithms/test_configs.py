@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cairn.algorithms import BCConfig, DQNConfig, PPOConfig, SACConfig
-from cairn.algorithms.registry import AGENTS
+from cairn.algorithms.registry import ALGORITHMS
 from cairn.core.checks import fit, validated
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
@@ -18,7 +18,7 @@ from cairn.core.schedules import Schedule, constant, exponential, linear
 from cairn.core.serialise import from_json, to_json
 from cairn.recipes.recipe import Recipe
 
-CONFIGS = {name: config() for name, (config, _) in AGENTS.items()}
+CONFIGS = {name: one.config() for name, one in ALGORITHMS.items()}
 CONFIGS |= {"recipe": Recipe("CartPole-v1", PPOConfig(), 100), "game": Game("pong")}
 FIELDS = [(name, f.name) for name, config in CONFIGS.items() for f in fields(config)]
 
@@ -62,7 +62,7 @@ def test_a_wrong_value_is_one_sentence_or_a_valid_config(name: str, field: str) 
             dict,
             type(None),
             Schedule,
-            *(c for c, _ in AGENTS.values()),
+            *(one.config for one in ALGORITHMS.values()),
         )
         assert validated(config) == config  # what was accepted once is accepted again
 

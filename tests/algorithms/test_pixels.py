@@ -8,6 +8,7 @@ import torch
 
 import tests.envs.pixels  # noqa: F401  (registers the toy)
 from cairn.algorithms import A2CConfig, DQNConfig, PPOConfig, build
+from cairn.algorithms.registry import ALGORITHMS, algorithm_of
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Discrete, Spec
@@ -40,8 +41,9 @@ LEARNERS = {
 def test_learns_what_was_shown_a_frame_ago(name, monkeypatch):
     agent, steps, envs = LEARNERS[name]
     made = []
-    real = trainer._replay
-    monkeypatch.setattr(trainer, "_replay", lambda *args: made.append(real(*args)) or made[-1])
+    entry = algorithm_of(agent)
+    noted = replace(entry, replay=lambda *args: made.append(entry.replay(*args)) or made[-1])
+    monkeypatch.setitem(ALGORITHMS, entry.name, noted)
     recipe = Recipe(env="toy/Lamps-v0", agent=agent, steps=steps, envs=envs, eval_every=steps, eval_episodes=10)
     outcome = trainer.train(recipe)
     assert outcome.score.mean >= 8.5  # of nine that can be known; guessing brings three

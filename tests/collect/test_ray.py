@@ -11,7 +11,10 @@ import pytest
 import torch
 
 from cairn.algorithms import DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, build
-from cairn.collect.ray import Order, Sampler, SamplerPool, joined
+from cairn.algorithms.registry import maker
+from cairn.collect.chunk import joined
+from cairn.collect.protocol import Order
+from cairn.collect.ray import Sampler, SamplerPool
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
 from cairn.core.state import pack
@@ -25,7 +28,7 @@ CARTPOLE = Task("CartPole-v1")
 
 def sampler(cfg, count=2, task=CARTPOLE, seed=3):
     spec = Sync([task]).spec
-    one = Sampler(task, count, cfg, spec, seed)
+    one = Sampler(task, count, maker(cfg)(spec), seed)
     weights = {name: value.numpy() for name, value in pack(build(cfg, spec, seed=9, device="cpu").policy_parts).items()}
     return one, weights
 
@@ -111,34 +114,34 @@ def test_every_kind_of_agent_learns_from_samplers_and_the_books_balance(kind, ra
     monkeypatch.setattr(SamplerPool, "close", lambda self: (seen.append(self), close(self)))
     plan = replace(RECIPES[kind], vector="ray", workers=2, eval_every=10**6, eval_episodes=1, checkpoint_every=400)
     outcome = train(plan, tmp_path)
-    company = seen[0]
-    assert company.asked == company.used + company.dropped
-    assert outcome.step == company.used >= plan.steps
-    again = train(replace(plan, steps=plan.steps + 200), tmp_path, resume=True)  # on another company
+    pool = seen[0]
+    assert pool.asked == pool.used + pool.dropped
+    assert outcome.step == pool.used >= plan.steps
+    again = train(replace(plan, steps=plan.steps + 200), tmp_path, resume=True)  # on another pool
     assert again.step >= plan.steps + 200
 
 
 def test_samplers_that_are_killed_are_replaced_and_the_books_balance(ray):
     task, cfg = CARTPOLE, DQNConfig(hidden=(8,))
-    company = SamplerPool(task, 4, cfg, workers=2, seed=1, timeout=300)
-    agent = build(cfg, company.spec, seed=0, device="cpu")
-    company.ask(agent, 0, Order(10, random=True, seeds=(1, 2, 3, 4)))
-    company.answer()
+    pool = SamplerPool(task, 4, maker(cfg), workers=2, seed=1, timeout=300)
+    agent = build(cfg, pool.spec, seed=0, device="cpu")
+    pool.ask(agent, 0, Order(10, random=True, seeds=(1, 2, 3, 4)))
+    pool.answer()
     lost = 0
     for kill in (0, 1, 1):
-        pid = ray.get(company.actors[kill].__ray_call__.remote(lambda self: os.getpid()))
+        pid = ray.get(pool.actors[kill].__ray_call__.remote(lambda self: os.getpid()))
         killer = threading.Timer(0.0, os.kill, (pid, signal.SIGKILL))
         killer.start()
         killer.join()
         time.sleep(0.2)
-        company.ask(agent, 0, Order(10, random=True))
-        chunk = company.answer()
+        pool.ask(agent, 0, Order(10, random=True))
+        chunk = pool.answer()
         lost += int((~chunk.valid).sum())
-        company.ask(agent, 0, Order(10, random=True))
-        assert company.answer().valid.all()
-    assert (company.restarts, lost, company.dropped) == (3, 60, 60)
-    assert company.asked == company.used + company.dropped == 10 * 4 * 7
-    company.close()
+        pool.ask(agent, 0, Order(10, random=True))
+        assert pool.answer().valid.all()
+    assert (pool.restarts, lost, pool.dropped) == (3, 60, 60)
+    assert pool.asked == pool.used + pool.dropped == 10 * 4 * 7
+    pool.close()
 
 
 def test_an_imitator_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import fields
 import gymnasium as gym
 import pytest
 
-from cairn.algorithms.registry import AGENTS
+from cairn.algorithms.registry import ALGORITHMS
 from cairn.core.errors import closest
 from cairn.core.sb3_names import RENAMED, WITHOUT, hint, renamed
 from cairn.recipes.recipe import Recipe
@@ -56,14 +56,14 @@ def test_other_libraries_names_are_known_as_options(name: str, meant: str | None
 
 
 def test_every_name_of_the_table_leads_to_a_setting_that_exists() -> None:
-    settings = {f.name for config, _ in AGENTS.values() for f in fields(config)} | {f.name for f in fields(Recipe)}
+    settings = {f.name for one in ALGORITHMS.values() for f in fields(one.config)} | {f.name for f in fields(Recipe)}
     settings |= {"out", "resume", "trials", "jobs", "episodes"}
     assert {one for names in RENAMED.values() for one in names} <= settings
     assert not settings & set(WITHOUT)
 
 
 def test_one_name_means_what_the_agent_has() -> None:
-    known = {name: [f.name for f in fields(config)] for name, (config, _) in AGENTS.items()}
+    known = {name: [f.name for f in fields(one.config)] for name, one in ALGORITHMS.items()}
     assert hint("ent_coef", known["ppo"]) == " Did you mean entropy_weight?"
     assert hint("ent_coef", known["sac"]) == " Did you mean alpha?"
     assert hint("n_steps", known["ppo"]) == " Did you mean horizon?"

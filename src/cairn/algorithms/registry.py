@@ -7,6 +7,7 @@ samplers and `cairn.model` then know it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any
@@ -201,6 +202,12 @@ def config_type(name: str) -> type[Any]:
 def build(cfg: Any, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
     """The agent that a config describes."""
     return algorithm_of(cfg).agent(validated(cfg, "agent."), spec, seed=seed, device=resolve_device(device))
+
+
+def maker(cfg: Any) -> Callable[[Spec], Callable[..., Any]]:
+    """For samplers in other processes, whose registry may lack an entry: maker(cfg)(spec)(seed=...) is an agent."""
+    agent = algorithm_of(cfg).agent
+    return lambda spec: functools.partial(agent, cfg, spec, device="cpu")
 
 
 # -- questions about a config

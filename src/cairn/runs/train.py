@@ -13,7 +13,15 @@ from typing import Any
 import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source, check_unchanged, checksums
-from cairn.algorithms.registry import (AgentConfig, Algorithm, algorithm_of, capped_capacity, most_useful, relabels_goals)
+from cairn.algorithms.registry import (
+    AgentConfig,
+    Algorithm,
+    algorithm_of,
+    capped_capacity,
+    maker,
+    most_useful,
+    relabels_goals,
+)
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.collect.ray import SamplerPool
@@ -311,12 +319,8 @@ def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
         return LocalCollector(_vector(recipe, recipe.envs), recipe.device)
     if algorithm.samplers:
         raise CairnError(f"{algorithm.samplers}; use {option('vector', 'sync')} or async.")
-
-    def make_agent(spec: Spec) -> Callable[..., Agent]:
-        return functools.partial(algorithm.agent, recipe.agent, spec, device="cpu")
-
     where: Any = {"seed": recipe.seed, "timeout": recipe.env_timeout, "address": recipe.ray_address}
-    return SamplerPool(recipe.task, recipe.envs, make_agent, workers=recipe.workers, device=recipe.device, **where)
+    return SamplerPool(recipe.task, recipe.envs, maker(recipe.agent), workers=recipe.workers, device=recipe.device, **where)
 
 
 def _question(recipe: Recipe, algorithm: Algorithm) -> Question:

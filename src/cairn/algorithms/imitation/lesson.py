@@ -59,11 +59,12 @@ Prepare = Callable[..., Lesson]
 
 def from_expert(ask: Question, source: Source | None, envs: Vector, *, fit: bool = True) -> Lesson:
     """For an algorithm that asks an expert for its actions."""
+    demos = _demos(ask, envs)
     if source is None:
         raise CairnError(
             f"{ask.agent} learns from an expert: name one with {option('expert')}, a folder or a zoo entry."
         )
-    return Lesson(_expert(ask, source, envs), _demos(ask, envs), None)
+    return Lesson(_expert(ask, source, envs), demos, None)
 
 
 def from_expert_or_demos(ask: Question, source: Source | None, envs: Vector, *, fit: bool = True) -> Lesson:
