@@ -18,10 +18,11 @@ from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.recipes import RECIPES
 from cairn.recipes.identity import config_hash
 from cairn.recipes.recipe import Recipe
-from cairn.runs.checkpoint import Saved, digest
+from cairn.runs.checkpoint import Saved
 from cairn.runs.curves import MEASURES, read_curves
 from cairn.runs.evaluation import Score
 from cairn.runs.folder import folder_name
+from cairn.runs.policy_files import digest
 
 ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
 DIGITS = 16  # of a digest, kept with a result
