@@ -60,7 +60,7 @@ def test_what_is_not_found_names_the_places_looked_in(away):
     assert f"{ROOT / 'zoo'} and runs)." in str(said.value)
     with pytest.raises(CairnError) as said:
         find_policy(Path("zoo/no-such"))
-    assert f"(looked in {ROOT / 'zoo'})." in str(said.value)
+    assert f"(looked in the current folder and {ROOT / 'zoo'})." in str(said.value)
     with pytest.raises(CairnError, match=r"there is no no-such to learn from \(looked in the current folder, ") as said:
         find_source("no-such", "learn from")
     assert f"{ROOT / 'zoo'} and runs): name a folder" in str(said.value)

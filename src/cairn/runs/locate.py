@@ -17,6 +17,7 @@ from cairn.runs.policy_files import checkpoints
 
 RUNS = Path("runs")
 ZOO = "zoo"
+HERE = "the current folder"  # in sentences
 
 
 def zoos() -> list[Path]:
@@ -67,7 +68,7 @@ def find_source(name: str, use: str, *, own: Path | None = None, runs_first: boo
     if given.exists():
         find_policy(given)  # says what is wrong with it
         raise CairnError(f"{name} is this run's own folder: there is nothing in it to {use}.")
-    looked = _listed(["the current folder", *zoos(), RUNS])
+    looked = _listed([HERE, *zoos(), RUNS])
     raise CairnError(
         f"there is no {name} to {use} (looked in {looked}): name a folder, or run `cairn train {name}` first."
     )
@@ -86,8 +87,8 @@ def _hint(path: Path) -> str:
     if path.is_absolute():
         return "."
     if path.parts[:1] == (ZOO,):
-        return f" (looked in {_listed(zoos())})." if zoos() else " (there is no zoo here)."
-    looked = f" (looked in {_listed(['the current folder', *zoos(), RUNS])})."
+        return f" (looked in {_listed([HERE, *zoos()])})."
+    looked = f" (looked in {_listed([HERE, *zoos(), RUNS])})."
     entries = [Path(ZOO) / path for zoo in zoos() if (zoo / path).is_dir()]
     known = entries or folders_of(RUNS, str(path))[-1:]
     return f"{looked} Did you mean {known[0]}?" if known else looked
