@@ -51,7 +51,7 @@ def test_an_installed_package_finds_them_in_an_empty_folder(installed, tmp_path)
 
 
 def test_a_recipe_with_an_expert_trains_in_an_empty_folder(installed, tmp_path):
-    quick = "--steps 100 --eval-every 100 --eval-episodes 1 --out run".split()
+    quick = ["--steps", "100", "--eval-every", "100", "--eval-episodes", "1", "--out", "run"]
     said = run(installed, tmp_path, "-m", "cairn", "train", "cartpole-dagger", *quick)
     assert said.returncode == 0, said.stderr
     assert (tmp_path / "run" / "best" / "policy.json").is_file()

@@ -16,11 +16,12 @@ from cairn.core.errors import CairnError
 from cairn.core.serialise import from_json, to_json
 from cairn.core.untrusted import NotThere, read_bytes, read_json, read_npz
 from cairn.recipes import RECIPES
+from cairn.recipes.identity import NOT_HASHED
 from cairn.recipes.recipe import Recipe
 from cairn.runs.checkpoint import about_policy
 from cairn.runs.curves import MEASURES, Curves, Point, finite, held, read_curves, read_remarks
 
-NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "ray_address", "env_timeout", "about")
+NOT_LEARNING = NOT_HASHED - {"name"}  # runs of different names are different groups
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
 LARGEST = 64 * 2**20  # bytes of one picture or film that a page takes in
