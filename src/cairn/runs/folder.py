@@ -15,6 +15,7 @@ from cairn.core.untrusted import NotThere, read_json, shown
 from cairn.replay.storage import NAMES
 from cairn.runs.config import CONFIG, MARKER, read_recipe, write_config
 from cairn.runs.disk import writing
+from cairn.runs.evaluation_log import EVALUATIONS
 from cairn.runs.lock import LOCK, Lock
 from cairn.runs.policy_files import checkpoints, read_card, recover
 from cairn.runs.tensorboard import PREFIX
@@ -183,7 +184,7 @@ def _check(folder: Path, resume: bool) -> None:
 def _clear(folder: Path) -> None:
     """Remove what a start left that came to no checkpoint. Only files that Cairn writes are touched."""
     ours = [folder / "replay" / f"{name}.bin" for name in NAMES]
-    ours += [folder / "evaluations.npz", *(folder / "tb").glob(f"{PREFIX}*")]
+    ours += [folder / EVALUATIONS, *(folder / "tb").glob(f"{PREFIX}*")]
     for path in ours:
         if path.is_file() or path.is_symlink():
             path.unlink()

@@ -20,6 +20,7 @@ from typing import Any
 
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
+from cairn.core.format import number
 from cairn.core.seeding import derive
 from cairn.core.serialise import to_json
 from cairn.recipes.identity import config_hash
@@ -161,7 +162,7 @@ def table(study: Any, recipe: Recipe) -> str:
     lines = [f"{'trial':>6}{'worth':>12}" + "".join(f"{name:>18}" for name in names)]
     for t in done[:8]:
         agent = scaled(recipe.agent, t.params)
-        told = f"{t.value:>12,.4g}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
+        told = f"{number(t.value, 4):>12}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
         cells = "".join(f"{_short(getattr(agent, name)):>18}" for name in names)
         lines.append(f"{t.number:>6}{told}{cells}" + ("  (the recipe)" if t.number == 0 else ""))
     whole = [t for t in done if t.state.name == "COMPLETE"]
