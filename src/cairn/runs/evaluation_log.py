@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cairn.core.errors import CairnError
-from cairn.core.untrusted import MIB, read_npz
+from cairn.core.untrusted import MIB
+from cairn.core.untrusted_zip import read_npz
 
 EVALUATIONS = "evaluations.npz"
 LARGEST = 256 * MIB  # bytes of it

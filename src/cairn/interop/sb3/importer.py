@@ -18,7 +18,8 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.state import unpack
 from cairn.core.types import ActionSpec, Array, Box, Discrete, Spec
-from cairn.core.untrusted import MIB, ZIP, read_bytes
+from cairn.core.untrusted import MIB, read_bytes
+from cairn.core.untrusted_zip import ZIP
 from cairn.envs.task import Task
 from cairn.interop.sb3 import safe_unpickle as inert
 from cairn.interop.sb3.archive import Archive, laid_out_by_sb3
