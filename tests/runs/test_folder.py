@@ -14,7 +14,7 @@ import pytest
 
 import cairn
 from cairn import A2C, DQN, PPO, CairnError
-from cairn.algorithms import (A2CConfig, BCConfig, DAggerConfig)
+from cairn.algorithms import A2CConfig, BCConfig, DAggerConfig
 from cairn.cli.main import main
 from cairn.recipes.recipe import Recipe
 from cairn.runs import lock as locking

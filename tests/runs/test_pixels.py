@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cairn.algorithms import (DQNConfig, PPOConfig)
+from cairn.algorithms import DQNConfig, PPOConfig
 from cairn.core.errors import CairnError
 from cairn.recipes.recipe import Recipe
 from cairn.runs.policy_files import checkpoints

@@ -14,7 +14,7 @@ import torch
 
 import cairn
 from cairn import cli
-from cairn.algorithms import (DQNConfig, build)
+from cairn.algorithms import DQNConfig, build
 from cairn.core.errors import CairnError
 from cairn.core.serialise import from_json, to_json
 from cairn.core.types import Discrete, Spec

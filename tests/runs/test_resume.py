@@ -18,7 +18,19 @@ import safetensors.torch
 import torch
 
 from cairn import TD3
-from cairn.algorithms import (A2CConfig, AggreVaTeConfig, AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config)
+from cairn.algorithms import (
+    A2CConfig,
+    AggreVaTeConfig,
+    AggreVaTeDConfig,
+    BCConfig,
+    DAggerConfig,
+    DQNConfig,
+    HIROConfig,
+    PPOConfig,
+    ReinforceConfig,
+    SACConfig,
+    TD3Config,
+)
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
 from cairn.recipes.recipe import Recipe

@@ -1,6 +1,6 @@
 """A race car on an S-shaped track between walls, simulated by PyBullet: a task whose goals are points of the track.
 
-The task of the original experiment, repaired. Each of its faults is one argument away, so that its price can be measured:
+The task of the original experiment, repaired. Each fault is one argument away, so that its price can be measured:
 `goals="one"`, `contact="ends"`, `wall_mass=100`, `frame_skip=1`, `rebuild=True`.
 """
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from cairn.algorithms import (build)
-from cairn.algorithms.registry import (AgentConfig)
+from cairn.algorithms import build
+from cairn.algorithms.registry import AgentConfig
 from cairn.core.calls import option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
