@@ -90,8 +90,12 @@ def _trial(
 
 
 def _run(command: list[str], jobs: int) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
-    return subprocess.run(command, env=env, text=True, capture_output=True)
+    return subprocess.run(command, env=environment(jobs), text=True, capture_output=True)
+
+
+def environment(jobs: int) -> dict[str, str]:
+    """That of one of `jobs` trainings which share the cores of this machine."""
+    return {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
 
 
 def table(trials: Sequence[Trial]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
-import os
 import signal
 import subprocess
 import time
@@ -28,7 +27,7 @@ from cairn.recipes.recipe import Recipe
 from cairn.runs.curves import Point, evaluations
 from cairn.runs.train import check
 from cairn.search.space import bounds, scaled, varied
-from cairn.search.sweep import CAIRN, must_be_new
+from cairn.search.sweep import CAIRN, environment, must_be_new
 
 LOOK_EVERY = 0.5  # s
 DATABASE = "trials.db"
@@ -114,10 +113,9 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
 
     plan = folder.with_suffix(".json")
     plan.write_text(json.dumps(to_json(recipe)) + "\n", encoding="utf-8")
-    env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
     with open(folder.with_suffix(".log"), "w", encoding="utf-8") as log:
         command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # which was written just above
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+        process = subprocess.Popen(command, env=environment(jobs), stdout=log, stderr=log, preexec_fn=_die_with_parent)
     seen = 0
     try:
         while process.poll() is None:
