@@ -16,9 +16,8 @@ from bench.draw import panels
 from bench.study import ROOT, STUDIES
 from cairn.core.serialise import to_json
 from cairn.recipes import RECIPES
+from cairn.recipes.identity import NOT_HASHED
 from cairn.runs.curves import evaluations
-
-NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "name", "about")  # no part of what is learned
 
 
 def changed(config: dict[str, Any], recipe: dict[str, Any], at: str = "") -> dict[str, Any]:
@@ -30,7 +29,7 @@ def changed(config: dict[str, Any], recipe: dict[str, Any], at: str = "") -> dic
             continue  # no larger than a run's steps can fill, whatever was asked
         if isinstance(value, dict) and isinstance(known, dict) and "kind" in value:
             found |= changed(value, known, f"{at}{key}.")
-        elif value != known and (at or key not in NOT_LEARNING):
+        elif value != known and (at or key not in NOT_HASHED):
             found[f"{at}{key}"] = value
     return found
 

@@ -27,8 +27,8 @@ import torch
 
 from bench.child import ROOT
 from bench.store import save
-from cairn.runs.checkpoint import checkpoints
 from cairn.runs.curves import read_curves
+from cairn.runs.policy_files import checkpoints
 
 RECORD = ROOT / "results" / "studies" / "kill.json"
 SMALL = "--agent.hidden 32 32"

@@ -137,10 +137,6 @@ def _stored(name: str) -> Any:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _shown(figure: float, metric: str) -> str:
-    return f"{100 * figure:g} %" if metric == "success" else f"{figure:,.1f}".removesuffix(".0")
-
-
 def recipe(name: str, locale: str, up: str) -> str:
     """Everything kept of a recipe: nothing of it is written by hand."""
     say = WORDS[locale]
@@ -156,6 +152,7 @@ def recipe(name: str, locale: str, up: str) -> str:
 
 def figures(name: str, locale: str) -> str:
     """The target, whether it is met, the reason where it is not, and a row for each training seed."""
+    from cairn.core.format import tabled
     from cairn.recipes import RECIPES
     from cairn.evidence.statistics import interquartile_mean
 
@@ -164,7 +161,7 @@ def figures(name: str, locale: str) -> str:
     if plan.target is not None:
         met = bool(records) and interquartile_mean([r["figure"] for r in records]) >= plan.target
         verdict = say["met"] if met else say["missed"] if records else say["none"]
-        told = f"**{say['target']}**: {_shown(plan.target, plan.metric)} ({say[plan.metric]}), {verdict}."
+        told = f"**{say['target']}**: {tabled(plan.target, plan.metric)} ({say[plan.metric]}), {verdict}."
         reason = _stored("misses.json").get(name)
         lines.append(f"{told} `results/misses.json`: “{reason}”." if reason and not met else told)
     if records:
@@ -173,7 +170,7 @@ def figures(name: str, locale: str) -> str:
         for one in records:
             spread = f" ± {one['std']:,.1f}" if plan.metric == "return" else ""
             seconds = "-" if one.get("train_seconds") is None else f"{one['train_seconds']:,.0f}"
-            cells = [one["seed"], _shown(one["figure"], plan.metric) + spread, f"{one['episodes']:,}"]
+            cells = [one["seed"], tabled(one["figure"], plan.metric) + spread, f"{one['episodes']:,}"]
             rows.append("| " + " | ".join(map(str, [*cells, f"{one['train_steps']:,}", seconds])) + " |")
         lines.append("\n".join(rows))
     return "\n\n".join(lines)
@@ -182,7 +179,7 @@ def figures(name: str, locale: str) -> str:
 def curve(name: str, locale: str) -> str:
     """The evaluations of the runs behind a recipe's results, as SVG; "" where they are not kept."""
     from cairn.recipes import RECIPES
-    from cairn.report.runs import band
+    from cairn.report.bands import band
     from cairn.report.svg import Series, chart
     from cairn.runs.curves import Point, held
 
@@ -203,7 +200,8 @@ def curve(name: str, locale: str) -> str:
 
 def book(locale: str) -> str:
     """Every recipe with its figures, linked to where the book tells of it."""
-    from cairn.algorithms.registry import (agent_name)
+    from cairn.algorithms.registry import agent_name
+    from cairn.core.format import tabled
     from cairn.recipes import RECIPES
 
     where = {}
@@ -215,8 +213,8 @@ def book(locale: str) -> str:
     heads = WORDS[locale]["heads"]
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for name, plan in RECIPES.items():
-        figures = ", ".join(_shown(r["figure"], plan.metric) for r in _results()[name]) or "-"
-        target = "-" if plan.target is None else _shown(plan.target, plan.metric)
+        figures = ", ".join(tabled(r["figure"], plan.metric) for r in _results()[name]) or "-"
+        target = "-" if plan.target is None else tabled(plan.target, plan.metric)
         link = f"[`{name}`]({where[name]}#{name})" if name in where else f"`{name}`"
         lines.append(f"| {link} | {plan.env} | {agent_name(plan.agent)} | {target} | {figures} |")
     return "\n".join(lines)

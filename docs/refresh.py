@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cairn.core.format import tabled
 from cairn.evidence.table import anchors, last_scores, notes, read_results, recipe_rows, result_rows
 
 ROOT = Path(__file__).parent.parent
@@ -43,21 +44,16 @@ HEADS = {
 }
 
 
-def shown(figure: float, metric: str) -> str:
-    """A success rate as a percentage, a return with one decimal."""
-    return f"{100 * figure:g} %" if metric == "success" else f"{figure:.1f}".removesuffix(".0")
-
-
 def table(heads: tuple[str, ...], language: str = "en") -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     together, public = {row["recipe"]: row for row in result_rows(ROOT / "results")}, anchors(ROOT / "results")
     said = notes(ROOT / "results")
     for row in recipe_rows(ROOT / "results"):
         records = read_results(ROOT / "results", row["recipe"])
-        figures = ", ".join(shown(r["figure"], r["metric"]) for r in records) or "-"
+        figures = ", ".join(tabled(r["figure"], r["metric"]) for r in records) or "-"
         if records:
             figures += f" ({records[0]['episodes']:,})"
-        target = "-" if row["target"] is None else shown(row["target"], row["metric"])
+        target = "-" if row["target"] is None else tabled(row["target"], row["metric"])
         cells = (f"`{row['recipe']}`", row["task"], row["agent"], target, figures)
         told = said.get(row["recipe"], {}).get(language, "-")
         cells += (interval(together.get(row["recipe"]), row["metric"], language), last(records, row["metric"]))
@@ -70,7 +66,7 @@ def interval(row: dict[str, Any] | None, metric: str, language: str) -> str:
     """The interval of five seeds or more, the range of two to four, nothing of one."""
     if row is None or row["seeds"] < 2:
         return "-"
-    iqm, low, high = (shown(row[key], metric) for key in ("iqm", "low", "high"))
+    iqm, low, high = (tabled(row[key], metric) for key in ("iqm", "low", "high"))
     if row["spread"] == "range":
         return f"{iqm}, {low} 至 {high}（范围）" if language == "zh" else f"{iqm}, range {low} to {high}"
     return f"{iqm} [{low}, {high}]"
@@ -82,7 +78,7 @@ def last(records: list[dict[str, Any]], metric: str) -> str:
     if not any(found):
         return "-"
     steps = [one[1] for one in found if one is not None]
-    figures = ", ".join("-" if one is None else shown(round(one[0], 4), metric) for one in found)
+    figures = ", ".join("-" if one is None else tabled(round(one[0], 4), metric) for one in found)
     return f"{figures} ({round(sum(steps) / len(steps)):,})"
 
 

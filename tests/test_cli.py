@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cairn.cli.main import main
-from cairn.runs.train import _found
+from cairn.runs.locate import find_source
 
 HIRO = ["train", "--env", "Pendulum-v1", "--agent", "hiro"]
 ZOO = Path(__file__).parents[1] / "zoo"
@@ -187,7 +187,8 @@ def test_an_expert_is_named_by_its_zoo_entry_or_by_the_newest_run_of_its_recipe(
     cairn(*policy, "zoo/steady", capsys=capsys)
     clone("zoo/steady")
     clone("steady")
-    assert "there is no weak to learn from: name a folder, or run `cairn train weak` first." in clone("weak", code=2)
+    assert "or run `cairn train weak` first." in (said := clone("weak", code=2))
+    assert "there is no weak to learn from (looked in the current folder," in said
     cairn(*policy, "runs/weak-s3", capsys=capsys)
     clone("weak")
 
@@ -197,11 +198,11 @@ def test_an_expert_is_named_by_its_zoo_entry_or_by_the_newest_run_of_its_recipe(
         os.utime(home / "runs" / name, (2e9 + age, 2e9 + age))  # each newer than those before
     (home / "runs" / "weak-s9").mkdir()  # the newest, and no policy in it
     os.utime(home / "runs" / "weak-s9", (3e9, 3e9))
-    assert _found("weak", "learn from") == Path("runs/weak-s3-2")  # weak-er is another recipe
-    assert _found("weak-er", "learn from") == Path("runs/weak-er-s1")
+    assert find_source("weak", "learn from") == Path("runs/weak-s3-2")  # weak-er is another recipe
+    assert find_source("weak-er", "learn from") == Path("runs/weak-er-s1")
     shutil.copytree(home / "zoo" / "steady" / "best", home / "zoo" / "weak")
-    assert _found("weak", "learn from") == Path("zoo/weak")  # what is kept goes before what was tried
-    assert _found("runs/weak-s0", "learn from") == Path("runs/weak-s0")
+    assert find_source("weak", "learn from") == Path("zoo/weak")  # what is kept goes before what was tried
+    assert find_source("runs/weak-s0", "learn from") == Path("runs/weak-s0")
 
 
 def test_a_lifted_limit_does_not_make_scoring_endless(home, capsys):

@@ -36,7 +36,7 @@ from cairn.algorithms import (
 from cairn.core.schedules import constant
 from cairn.recipes import find
 from cairn.recipes.recipe import Recipe
-from cairn.runs.checkpoint import checkpoints
+from cairn.runs.policy_files import checkpoints
 from cairn.runs.train import train
 
 RECORD = Path(__file__).with_name("digests.json")

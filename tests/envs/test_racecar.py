@@ -17,19 +17,8 @@ from cairn.envs.task import Task
 
 pytest.importorskip("pybullet", reason="the race car needs the extra 'bullet'")
 
-from cairn.envs.racecar import (
-    FINISH,
-    HIGHEST,
-    LOWEST,
-    MARGIN,
-    MARKS,
-    ONE,
-    START,
-    RaceCar,
-    heading_at,
-    on_track,
-    progress,
-)
+from cairn.envs.racecar import HIGHEST, LOWEST, RaceCar
+from cairn.envs.racetrack import FINISH, MARGIN, MARKS, ONE, START, heading_at, on_track, progress
 
 LIMIT = 150  # decisions
 WHEELBASE, SPACING, AHEAD = 0.325, 0.05, 0.8  # of the scripted driver, in metres

@@ -1,14 +1,14 @@
 """Settings are told apart by a hash that neither the seed nor the machine changes."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from cairn.core.schedules import constant
 from cairn.core.serialise import from_json, to_json
 from cairn.recipes import RECIPES
-from cairn.recipes.identity import commit, config_hash, hardware
+from cairn.recipes.identity import DECIDES, NOT_HASHED, RESUMABLE, commit, config_hash, differences, hardware
 from cairn.recipes.recipe import Recipe
 
 
@@ -32,6 +32,33 @@ def test_what_is_as_by_default_is_no_part_of_the_hash():
     assert recipe.agent.max_norm == kind().max_norm
     assert config_hash(replace(recipe, agent=replace(recipe.agent, max_norm=kind().max_norm))) == config_hash(recipe)
     assert len({config_hash(r) for r in RECIPES.values()}) == len(RECIPES)
+
+
+def test_the_table_names_each_field_of_a_recipe_once():
+    """A field that is added must be given its row."""
+    named = [name for row in DECIDES.values() for name in row.split()]
+    assert sorted(named) == sorted(f.name for f in fields(Recipe))
+
+
+def test_hash_and_resume_rule_follow_from_the_table():
+    apart = "name about seed log_every result_episodes device threads env_timeout ray_address vector workers"
+    assert frozenset(apart.split()) == NOT_HASHED
+    assert {"steps", "target", "hold", "eval_every", "device", "name"} <= RESUMABLE
+    assert not RESUMABLE & {"seed", "agent", "env", "vector", "workers", "envs"}
+
+
+def test_hashes_stay_those_that_results_were_recorded_with():
+    recorded = {"cartpole-ppo": "acc9a64c55f8", "bipedal-dagger": "d7d09e7268f7"}
+    assert {name: config_hash(RECIPES[name]) for name in recorded} == recorded
+
+
+def test_differences_are_named_by_their_options():
+    recipe = RECIPES["cartpole-ppo"]
+    other = replace(recipe, seed=9, agent=replace(recipe.agent, gamma=0.5))
+    assert differences(to_json(recipe), to_json(other)) == [
+        ("agent.gamma", recipe.agent.gamma, 0.5),
+        ("seed", recipe.seed, 9),
+    ]
 
 
 def test_code_and_machine_in_words():

@@ -10,7 +10,9 @@ import pytest
 
 from cairn.core.errors import CairnError
 from cairn.recipes import find
-from cairn.report.runs import band, changed, differences, find_runs, flat, grouped, ordered, read_run
+from cairn.report.bands import band
+from cairn.report.compare import changed, differences, flat, grouped
+from cairn.report.runs import find_runs, ordered, read_run
 from cairn.runs.curves import Point
 from tests.report.folders import HEAD, film, remark, write_run
 

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from cairn import PPO, SAC, CairnError
-from cairn.algorithms import (AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build)
+from cairn.algorithms import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build
 from cairn.cli.main import main
 from cairn.core.schedules import constant, linear
+from cairn.core.state import pack
 from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.task import Task
-from cairn.core.state import pack
 from cairn.recipes import find
-from cairn.runs import checkpoint
+from cairn.runs import checkpoint, policy_files
 from cairn.runs.checkpoint import about_policy, load_policy, save_policy
 from cairn.runs.train import train
 
@@ -38,7 +38,7 @@ def saved(tmp_path) -> Path:
 def rewrite(folder: Path, **changes) -> None:
     """Alter policy.json as someone would who knows how to make its digest right again."""
     head = json.loads((folder / "policy.json").read_text())
-    (folder / "policy.json").write_bytes(checkpoint._json({**head, **changes}))
+    (folder / "policy.json").write_bytes(policy_files.json_file({**head, **changes}))
 
 
 def test_an_altered_figure_is_noticed(saved):
@@ -83,7 +83,7 @@ def test_saving_keeps_a_file_that_only_begins_like_one_of_a_policy(saved, tmp_pa
 def test_only_numbers_of_ten_digits_are_checkpoints(tmp_path):
     for name in ("0000000300", "0000000200", "12345678901", "2026-notes", "12", "0000000400.damaged"):
         (tmp_path / name).mkdir()
-    assert [p.name for p in checkpoint.checkpoints(tmp_path)] == ["0000000200", "0000000300", "12345678901"]
+    assert [p.name for p in policy_files.checkpoints(tmp_path)] == ["0000000200", "0000000300", "12345678901"]
 
 
 def test_a_kill_between_two_renames_loses_nothing(saved, tmp_path):
@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_the_old_policy(saved, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(policy_files.os, "fsync", full)
     other = build(SACConfig(hidden=(8,)), SPEC, seed=4)
     with pytest.raises(CairnError, match="disk is full"):
         save_policy(saved, other, Task("Pendulum-v1"), {})
@@ -298,8 +298,8 @@ def test_a_policy_without_a_digest_is_of_an_older_version_or_altered(tmp_path):
 
 def test_tensors_that_could_not_be_read_are_not_written(tmp_path, monkeypatch):
     agent = build(DQNConfig(hidden=(64,)), Spec((4,), "float32", Discrete(2)))
-    monkeypatch.setattr("cairn.runs.checkpoint.TENSORS", 1000)
-    monkeypatch.setattr("cairn.runs.checkpoint.TENSOR_HEADER", 100)
+    monkeypatch.setattr("cairn.runs.policy_files.TENSORS", 1000)
+    monkeypatch.setattr("cairn.runs.policy_files.TENSOR_HEADER", 100)
     with pytest.raises(CairnError, match=r"policy\.safetensors would hold .* Make its networks smaller"):
         save_policy(tmp_path / "p", agent, Task("CartPole-v1"), {})
     assert list(tmp_path.iterdir()) == []

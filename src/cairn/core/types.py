@@ -24,6 +24,11 @@ class Discrete:
     n: int
     start: int = 0
 
+    @property
+    def described(self) -> str:
+        """In a sentence."""
+        return f"{self.n} actions to choose from"
+
     def to_env(self, action: Array) -> Array:
         return action + self.start if self.start else action
 
@@ -47,6 +52,11 @@ class Box:
     @property
     def dim(self) -> int:
         return len(self.low)
+
+    @property
+    def described(self) -> str:
+        """In a sentence."""
+        return f"actions of {self.dim} numbers from {min(self.low):g} to {max(self.high):g}"
 
     @property
     def bounded(self) -> bool:

@@ -1,6 +1,7 @@
 """Files that anybody may have written: read within limits, as data, or refused in one sentence.
 
-Every reader of policies, recipes, results, logs, demonstrations and other libraries' files reads through this module.
+Every reader of policies, recipes, results, logs, demonstrations and other libraries' files reads through this module,
+and through `untrusted_zip` where the file is a zip.
 A path must lead to a regular file: a FIFO, a device, a socket or a folder is refused before anything is read. Sizes
 that a file declares are compared with its bytes before room is made for them. The work is linear in the file's size.
 SECURITY.md lists the limits.
@@ -8,7 +9,6 @@ SECURITY.md lists the limits.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -16,17 +16,12 @@ import re
 import reprlib
 import stat
 import struct
-import sys
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
-
-import numpy as np
+from typing import IO, Any
 
 from cairn.core.errors import CairnError
-from cairn.core.types import Array
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
@@ -39,12 +34,6 @@ TENSORS = 4 * GIB  # bytes of a file of tensors
 TENSOR_COUNT = 100_000
 TENSOR_HEADER = 16 * MIB  # bytes that name and lay out the tensors
 TENSOR_AXES = 16
-ZIP = 8 * GIB  # bytes of a zip, packed and unpacked
-ZIP_MEMBERS = 10_000
-ZIP_INDEX = 4 * MIB  # bytes of the list of members
-ZIP_FREE = 256 * MIB  # a zip may unpack to this much, however small it is,
-ZIP_RATIO = 20  # or to so many times its own size
-CHUNK = MIB  # bytes unpacked at a time
 NAME = 255  # characters of a member's or a tensor's name
 MODULE_ID = re.compile(
     r"[^\W\d][\w.]*:(?!\d+\Z)[\w./-]+"
@@ -107,13 +96,13 @@ def opened(path: Path, most: int, *, links: bool = True) -> Iterator[IO[bytes]]:
     except (FileNotFoundError, NotADirectoryError):
         raise NotThere(f"there is no file {shown(str(path), 300)}.") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        raise CairnError(f"{_named(path)} cannot be read: {_reason(error)}.") from error
+        raise CairnError(f"{named(path)} cannot be read: {_reason(error)}.") from error
     with os.fdopen(handle, "rb") as file:
         _must_be_regular(path, os.fstat(file.fileno()), most)  # it may have been replaced in between
         try:
             yield file
         except OSError as error:
-            raise CairnError(f"{_named(path)} cannot be read: {_reason(error)}.") from error
+            raise CairnError(f"{named(path)} cannot be read: {_reason(error)}.") from error
 
 
 def _must_be_regular(path: Path, found: os.stat_result, most: int) -> None:
@@ -126,17 +115,18 @@ def _must_be_regular(path: Path, found: os.stat_result, most: int) -> None:
         stat.S_IFLNK: "a symbolic link",
     }
     if not stat.S_ISREG(found.st_mode):
-        raise CairnError(f"{_named(path)} is {kinds.get(stat.S_IFMT(found.st_mode), 'no file')}, not a regular file.")
+        raise CairnError(f"{named(path)} is {kinds.get(stat.S_IFMT(found.st_mode), 'no file')}, not a regular file.")
     if found.st_size > most:
         raise _too_large(path, most)
 
 
 def _too_large(path: Path, most: int) -> CairnError:
     size = f"{most // MIB:,} MiB" if most >= MIB else f"{most:,} bytes"
-    return CairnError(f"{_named(path)} is refused: it is larger than {size}.")
+    return CairnError(f"{named(path)} is refused: it is larger than {size}.")
 
 
-def _named(path: object) -> str:
+def named(path: object) -> str:
+    """A path as it stands in a sentence."""
     return shown(str(path), 300)
 
 
@@ -171,30 +161,30 @@ def parse_json(data: bytes | str, source: str, *, finite: bool = False) -> Any:
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CairnError(f"{_named(source)} cannot be read: it is cut short or not JSON.") from error
+        raise CairnError(f"{named(source)} cannot be read: it is cut short or not JSON.") from error
     _check_nesting(text, source)
 
     def number(digits: str) -> int:
         if len(digits) > INT_DIGITS:
-            raise CairnError(f"{_named(source)} is refused: a number in it has {len(digits):,} digits.")
+            raise CairnError(f"{named(source)} is refused: a number in it has {len(digits):,} digits.")
         return int(digits)
 
     def real(digits: str) -> float:
         value = float(digits)
         if finite and not math.isfinite(value):
-            raise CairnError(f"{_named(source)} is refused: {shown(digits, 40)} in it is not a finite number.")
+            raise CairnError(f"{named(source)} is refused: {shown(digits, 40)} in it is not a finite number.")
         return value
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise CairnError(f"{_named(source)} is refused: an object in it has two members of the same name.")
+            raise CairnError(f"{named(source)} is refused: an object in it has two members of the same name.")
         return found
 
     try:
         return json.loads(text, parse_int=number, parse_float=real, parse_constant=real, object_pairs_hook=members)
     except (ValueError, RecursionError) as error:
-        raise CairnError(f"{_named(source)} cannot be read: it is cut short or not JSON.") from error
+        raise CairnError(f"{named(source)} cannot be read: it is cut short or not JSON.") from error
 
 
 _STRING = re.compile(r'(?s)"(?:[^"\\]++|\\.)*+"?')  # never fails once begun, so the scan is linear
@@ -205,13 +195,13 @@ def _check_nesting(text: str, source: str) -> None:
     """Depth and number of values, counted before anything is built."""
     marks = _NOT_STRUCTURE.sub("", _STRING.sub("", text))
     if marks.count(",") + marks.count("[") + marks.count("{") > JSON_ITEMS:
-        raise CairnError(f"{_named(source)} is refused: it holds more than {JSON_ITEMS:,} values.")
+        raise CairnError(f"{named(source)} is refused: it holds more than {JSON_ITEMS:,} values.")
     depth = 0
     for mark in marks:
         if mark in "[{":
             depth += 1
             if depth > JSON_DEPTH:
-                raise CairnError(f"{_named(source)} is refused: it is nested more than {JSON_DEPTH} levels deep.")
+                raise CairnError(f"{named(source)} is refused: it is nested more than {JSON_DEPTH} levels deep.")
         elif mark != ",":
             depth -= 1
 
@@ -221,7 +211,7 @@ def _check_nesting(text: str, source: str) -> None:
 
 def check_tensors(blob: bytes, source: str) -> dict[str, tuple[int, ...]]:
     """The shapes that a file of safetensors declares, once they are found to fit its bytes; the tensors stay unread."""
-    damaged = CairnError(f"{_named(source)} is not a safetensors file, or is damaged.")
+    damaged = CairnError(f"{named(source)} is not a safetensors file, or is damaged.")
     if len(blob) < 8:
         raise damaged
     (length,) = struct.unpack("<Q", blob[:8])
@@ -232,7 +222,7 @@ def check_tensors(blob: bytes, source: str) -> dict[str, tuple[int, ...]]:
         raise damaged
     head.pop("__metadata__", None)
     if len(head) > TENSOR_COUNT:
-        raise CairnError(f"{_named(source)} is refused: it holds more than {TENSOR_COUNT:,} tensors.")
+        raise CairnError(f"{named(source)} is refused: it holds more than {TENSOR_COUNT:,} tensors.")
     shapes, spans = {}, []
     for name, told in head.items():
         if not (len(name) <= NAME and isinstance(told, dict) and told.keys() == {"dtype", "shape", "data_offsets"}):
@@ -241,7 +231,7 @@ def check_tensors(blob: bytes, source: str) -> dict[str, tuple[int, ...]]:
         if not (_naturals(shape, TENSOR_AXES) and _naturals(span, 2) and len(span) == 2 and size):
             raise damaged
         if math.prod(shape) * size != span[1] - span[0]:
-            raise CairnError(f"{_named(source)} is damaged: the size of {shown(name)} is not that of its shape.")
+            raise CairnError(f"{named(source)} is damaged: the size of {shown(name)} is not that of its shape.")
         shapes[name] = tuple(shape)
         spans.append(tuple(span))
     at = 0
@@ -260,134 +250,3 @@ def _item_size(dtype: Any) -> int:
 
 def _naturals(value: Any, most: int) -> bool:
     return isinstance(value, list) and len(value) <= most and all(type(n) is int and 0 <= n < 2**48 for n in value)
-
-
-# -- zips and NumPy archives
-
-
-class _Guarded(io.RawIOBase):
-    """A file that gives no more than so many bytes at once: `zipfile` reads the list of members in one go."""
-
-    def __init__(self, file: IO[bytes], most: int) -> None:
-        self.file, self.most = file, most
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        asked = self.most + 1 if size is None or size < 0 else size
-        data = self.file.read(min(asked, self.most + 1))
-        if len(data) > self.most:
-            raise ValueError("more than may be read at once")
-        return data
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        return self.file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self.file.tell()
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-
-@contextmanager
-def opened_zip(source: Path | bytes, name: str = "", *, most: int = ZIP) -> Iterator[zipfile.ZipFile]:
-    """A zip whose members were checked before anything is unpacked: number, names, sizes, overlaps.
-
-    `source` is a path, or the bytes of a zip that `name` names. What goes wrong while it is open is a CairnError.
-    """
-    if isinstance(source, bytes):
-        with _zip(io.BytesIO(source), len(source), name, most) as found:
-            yield found
-    else:
-        with opened(source, most) as file, _zip(file, os.fstat(file.fileno()).st_size, str(source), most) as found:
-            yield found
-
-
-@contextmanager
-def _zip(file: IO[bytes], size: int, name: str, most: int) -> Iterator[zipfile.ZipFile]:
-    try:
-        guarded = _Guarded(file, ZIP_INDEX)
-        with zipfile.ZipFile(guarded) as found:
-            _check_members(found.infolist(), size, name, most)
-            guarded.most = CHUNK
-            yield found
-    except (CairnError, OSError):
-        raise
-    except Exception as error:  # a damaged zip fails in many ways
-        raise CairnError(f"{_named(name)} is not a zip, or is cut short or damaged.") from error
-
-
-def _check_members(members: Sequence[zipfile.ZipInfo], size: int, name: str, most: int) -> None:
-    def refuse(why: str) -> CairnError:
-        return CairnError(f"{_named(name)} is refused: {why}.")
-
-    if len(members) > ZIP_MEMBERS:
-        raise refuse(f"it has more than {ZIP_MEMBERS:,} members")
-    if len({m.filename for m in members}) < len(members):
-        raise refuse("two of its members have the same name")
-    total, limit = sum(m.file_size for m in members), min(most, max(ZIP_FREE, ZIP_RATIO * size))
-    if total > limit:
-        raise refuse(f"it would unpack to {total:,} bytes, more than the {limit:,} that a zip of its size may")
-    at = 0
-    for member in sorted(members, key=lambda m: m.header_offset):
-        if len(member.filename) > NAME:
-            raise refuse(f"a member's name is longer than {NAME} characters")
-        if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise refuse(f"{shown(member.filename)} in it is encrypted, or packed by another method than deflate")
-        if member.header_offset < at or member.header_offset + member.compress_size > size:
-            raise refuse(f"{shown(member.filename)} in it overlaps another member")
-        at = member.header_offset + member.compress_size
-
-
-def unpacked(zipped: zipfile.ZipFile, name: str) -> bytes:
-    """A member of a checked zip. Never more than it declares: `ZipFile.read` unpacks first and compares then."""
-    left, parts = zipped.getinfo(name).file_size, []
-    with zipped.open(name) as member:
-        while left > 0 and (part := member.read(min(left, CHUNK))):
-            parts.append(part)
-            left -= len(part)
-    return b"".join(parts)
-
-
-_NPY = re.compile(
-    rb"\{'descr': '(?P<dtype>[<>|=]?[biufUS][0-9]{1,6})', 'fortran_order': (?P<order>True|False),"
-    rb" 'shape': \((?P<shape>[0-9, ]{0,400})\), *\} *\n?"
-)
-
-
-def read_npz(path: Path, names: Sequence[str], *, optional: Sequence[str] = (), most: int = ZIP) -> Mapping[str, Array]:
-    """The arrays of these names in a NumPy archive, of numbers or text; CairnError where one of `names` is missing."""
-    with opened_zip(path, most=most) as found:
-        members = set(found.namelist())
-        for name in names:
-            if f"{name}.npy" not in members:
-                raise CairnError(f"{_named(path)} lacks {name}: it was written by something else, or is damaged.")
-        wanted = [name for name in (*names, *optional) if f"{name}.npy" in members]
-        return {name: _npy(unpacked(found, f"{name}.npy"), f"{name} in {path}") for name in wanted}
-
-
-def _npy(data: bytes, source: str) -> Array:
-    """One array; the shape that its header declares must be that of its bytes."""
-    damaged = CairnError(f"{_named(source)} is damaged, or no array of numbers.")
-    if data[:6] != b"\x93NUMPY" or data[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
-        raise damaged
-    wide: Literal[2, 4] = 2 if data[6] == 1 else 4
-    start = 8 + wide + int.from_bytes(data[8 : 8 + wide], "little")
-    told = _NPY.fullmatch(data[8 + wide : start]) if start <= len(data) else None
-    if told is None:
-        raise damaged
-    try:
-        dtype = np.dtype(told["dtype"].decode())
-        shape = tuple(int(n) for n in told["shape"].replace(b" ", b"").split(b",") if n)
-        if not dtype.itemsize or max(shape, default=0) >= 2**48 or len(shape) > TENSOR_AXES:
-            raise damaged
-        if math.prod(shape) * dtype.itemsize != len(data) - start:
-            raise CairnError(f"{_named(source)} is damaged: its size is not that of its shape.")
-        if dtype.kind == "U" and (np.frombuffer(data, f"{dtype.byteorder}u4", offset=start) > sys.maxunicode).any():
-            raise damaged  # Python would take it for text and fail wherever that is read
-        flat = np.frombuffer(data, dtype, offset=start)
-        return flat.reshape(shape, order="F" if told["order"] == b"True" else "C")
-    except (TypeError, ValueError) as error:
-        raise damaged from error

@@ -12,16 +12,18 @@ from typing import Any
 from cairn import __version__
 from cairn.algorithms.registry import agent_name, capped_capacity, most_useful
 from cairn.core.errors import CairnError
+from cairn.core.metric import MEASURES, figure
 from cairn.core.untrusted import read_json, shown
 from cairn.envs.task import Task
 from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.recipes import RECIPES
 from cairn.recipes.identity import config_hash
 from cairn.recipes.recipe import Recipe
-from cairn.runs.checkpoint import Saved, digest
-from cairn.runs.curves import MEASURES, read_curves
+from cairn.runs.checkpoint import Saved
+from cairn.runs.curves import read_curves
 from cairn.runs.evaluation import Score
 from cairn.runs.folder import folder_name
+from cairn.runs.policy_files import digest
 
 ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
 DIGITS = 16  # of a digest, kept with a result
@@ -52,7 +54,7 @@ def _at_target(figures: Sequence[float], target: float | None) -> str:
     """'2/3' of the seeds; how many there are, where nothing is aimed at."""
     if not figures or target is None:
         return str(len(figures) or "")
-    return f"{sum(figure >= target for figure in figures)}/{len(figures)}"
+    return f"{sum(one >= target for one in figures)}/{len(figures)}"
 
 
 def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None = None) -> Path:
@@ -62,7 +64,6 @@ def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None
     """
     name = str(saved.about.get("recipe"))
     recipe = recordable(name, saved.task)
-    figure = score.success if recipe.metric == "success" else score.mean
     body: dict[str, Any] = {
         "recipe": name,
         "seed": saved.about["seed"],
@@ -71,7 +72,7 @@ def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None
         "agent": agent_name(saved.agent.cfg),
         "metric": recipe.metric,
         "target": recipe.target,
-        "figure": figure,
+        "figure": figure(recipe.metric, score.mean, score.success),
         "mean": score.mean,
         "std": score.std,
         "success": score.success,

@@ -1,4 +1,4 @@
-"""Where a result comes from: which settings, which code, which machine."""
+"""Which settings make a recipe what it is: its hash, what may change at a resume, and where a result comes from."""
 
 from __future__ import annotations
 
@@ -15,11 +15,30 @@ from typing import Any
 import torch
 
 from cairn.core.memory import memory
+from cairn.core.places import checkout
 from cairn.core.schedules import Schedule
 from cairn.recipes.recipe import Recipe
 
-APART = {"name", "about", "seed", "result_episodes", "log_every"}  # no part of what a run is,
-APART |= {"device", "threads", "workers", "vector", "ray_address", "env_timeout"}  # nor is where it takes place
+# What each field of a recipe decides. The hash, the rule of resuming and the groups of a report derive from it.
+DECIDES = {
+    "learning": "env agent metric hindsight hindsight_k envs time_limit time_feature history reward_floor resets"
+    " env_args eval_args eval_episodes checkpoint_every expert demos start levels",
+    "ending": "steps target hold eval_every",  # when a run is evaluated and stops
+    "logging": "log_every result_episodes",
+    "machine": "device threads env_timeout ray_address",
+    "stepping": "vector workers",  # who steps the environments; `runs.resume` says which of them give the same steps
+    "seed": "seed",
+    "label": "name about",
+}
+
+
+def fields_that_decide(*what: str) -> frozenset[str]:
+    """The fields of these rows of DECIDES."""
+    return frozenset(name for one in what for name in DECIDES[one].split())
+
+
+NOT_HASHED = fields_that_decide("logging", "machine", "stepping", "seed", "label")
+RESUMABLE = fields_that_decide("ending", "logging", "machine", "label")  # these may change when a run is resumed
 
 
 def provenance(recipe: Recipe) -> dict[str, Any]:
@@ -32,21 +51,21 @@ def config_hash(recipe: Recipe) -> str:
     The seed and where a run takes place are no part of them, and what is as it is by default is left out: an option
     that is added later changes no hash.
     """
-    body = {name: value for name, value in _told(recipe).items() if name not in APART}
+    body = {name: value for name, value in _described(recipe).items() if name not in NOT_HASHED}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _told(value: Any) -> Any:
+def _described(value: Any) -> Any:
     """A dataclass as its kind and the fields that differ from their defaults."""
     if isinstance(value, Schedule):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        told = {
+        changed = {
             f.name: getattr(value, f.name) for f in dataclasses.fields(value) if getattr(value, f.name) != _usual(f)
         }
-        return {"kind": type(value).__name__, **{name: _told(one) for name, one in told.items()}}
+        return {"kind": type(value).__name__, **{name: _described(one) for name, one in changed.items()}}
     if isinstance(value, (tuple, list)):
-        return [_told(one) for one in value]
+        return [_described(one) for one in value]
     return value
 
 
@@ -54,11 +73,28 @@ def _usual(field: dataclasses.Field[Any]) -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
+def differences(was: Any, now: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """(agent.lr, 0.001, 0.5), ... of two recipes as plain data."""
+    if isinstance(was, dict) and isinstance(now, dict) and not name.startswith(("env_args", "eval_args", "levels")):
+        if was.get("kind") != now.get("kind"):
+            return [(name, was.get("kind"), now.get("kind"))]
+        found = [differences(was.get(k), now.get(k), f"{name}.{k}" if name else k) for k in {**was, **now}]
+        return [one for some in found for one in some]
+    return [] if _plain(was) == _plain(now) else [(name, was, now)]
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back: tuples are lists."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
 @functools.cache
 def commit() -> str | None:
     """The commit of this checkout, with a + where files differ from it; None where the package was installed."""
-    root = Path(__file__).parents[3]
-    if not (root / ".git").exists():
+    root = checkout()
+    if root is None or not (root / ".git").exists():
         return None
     ask = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
     try:

@@ -9,9 +9,10 @@ from pathlib import Path
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
 from cairn.evidence.table import read_results
+from cairn.report.compare import Group, changed, grouped
 from cairn.report.markup import plain
 from cairn.report.plan import Trace, axes, play_all
-from cairn.report.runs import Group, RunFolder, changed, find_runs, grouped, read_run
+from cairn.report.runs import RunFolder, find_runs, read_run
 from cairn.runs.checkpoint import load_policy
 from cairn.runs.evaluation import as_policy
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -13,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from cairn.core.errors import CairnError
+from cairn.core.metric import MEASURES
 from cairn.core.serialise import from_json, to_json
-from cairn.core.untrusted import NotThere, read_bytes, read_json, read_npz
-from cairn.recipes import RECIPES
+from cairn.core.untrusted import NotThere, read_bytes, read_json
 from cairn.recipes.recipe import Recipe
 from cairn.runs.checkpoint import about_policy
-from cairn.runs.curves import MEASURES, Curves, Point, finite, held, read_curves, read_remarks
+from cairn.runs.curves import Curves, Point, finite, held, read_curves, read_remarks
+from cairn.runs.evaluation_log import EVALUATIONS, read_evaluations
 
-NOT_LEARNING = ("seed", "device", "vector", "workers", "threads", "ray_address", "env_timeout", "about")
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
 LARGEST = 64 * 2**20  # bytes of one picture or film that a page takes in
@@ -101,22 +100,6 @@ class RunFolder:
         return "all steps taken" if self.steps and last.step >= self.steps else "under way or interrupted"
 
 
-@dataclass(frozen=True)
-class Group:
-    """Runs of one configuration, which differ in their seeds and in what does not bear on learning."""
-
-    label: str
-    runs: tuple[RunFolder, ...]
-
-    @property
-    def first(self) -> RunFolder:
-        return self.runs[0]
-
-    def best(self) -> RunFolder:
-        """The run of the best evaluation."""
-        return max(self.runs, key=lambda run: max((p.value for p in run.evaluations), default=-math.inf))
-
-
 def as_number(value: object) -> float | None:
     """A finite number, or None for anything else: files may hold what they like."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -131,9 +114,6 @@ def ordered(points: Sequence[Point]) -> list[Point]:
     """By step, one a step (the last written), and only numbers that can be drawn."""
     sane = [p for p in finite(list(points)) if 0 <= p.step < MOST and abs(p.value) < MOST]
     return sorted({p.step: p for p in sane}.values())
-
-
-# -- reading
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
@@ -236,16 +216,16 @@ def _score(path: Path, faults: list[str]) -> dict[str, Any] | None:
 
 def _check_evaluations(path: Path, curves: Curves, faults: list[str]) -> None:
     """evaluations.npz keeps every episode: a mean that metrics.csv tells otherwise was altered by hand."""
-    if (path / "evaluations.npz").is_symlink():
-        faults.append(f"{path / 'evaluations.npz'} is refused: it is a link.")
+    file = path / EVALUATIONS
+    if file.is_symlink():
+        faults.append(f"{file} is refused: it is a link.")
         return
     try:
-        kept = read_npz(path / "evaluations.npz", ["timesteps", "results"])
-        means = {int(s): float(np.mean(row)) for s, row in zip(kept["timesteps"], kept["results"], strict=True)}
+        means = {one.step: float(np.mean(one.returns)) for one in read_evaluations(file)}
     except NotThere:
         return
-    except Exception:  # a zip can be broken in many ways
-        faults.append(f"{path / 'evaluations.npz'} cannot be read: it is cut short or not an archive of NumPy's.")
+    except CairnError:
+        faults.append(f"{file} cannot be read: it is cut short or not an archive of NumPy's.")
         return
     for point in ordered(curves.named.get(MEASURES["return"], [])):
         mean = means.get(point.step, point.value)
@@ -285,121 +265,3 @@ def _medium(path: Path, faults: list[str]) -> Media | None:
         faults.append(f"{path} is {'empty' if not data else 'cut short or not what its name says'} and was left out.")
         return None
     return Media(path.name, kind, data)
-
-
-# -- comparing
-
-
-def flat(config: dict[str, Any], at: str = "") -> dict[str, str]:
-    """{"agent.lr": "0.001", ...}: every option by its name on the command line, its value as text."""
-    found: dict[str, str] = {}
-    for key, value in config.items():
-        name = f"{at}{key}"
-        if isinstance(value, dict) and value:
-            found |= flat(value, f"{name}.")
-        elif key == "kind":
-            found[at.rstrip(".") or "kind"] = str(value).removesuffix("Config").lower()
-        else:
-            found[name] = value if isinstance(value, str) else json.dumps(_whole(value))
-    return found
-
-
-def _whole(value: Any) -> Any:
-    """500.0 is 500: whether a field was written as a float is no difference."""
-    if isinstance(value, list):
-        return [_whole(v) for v in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MOST else value
-
-
-def grouped(runs: Sequence[RunFolder]) -> list[Group]:
-    """Runs of one recipe and configuration together, in the order they were named; labels tell groups apart."""
-    together: dict[str, list[RunFolder]] = {}
-    for run in runs:
-        learning = {k: v for k, v in run.config.items() if k not in NOT_LEARNING}
-        key = json.dumps(learning, sort_keys=True) if run.config else f"no config: {run.path}"
-        together.setdefault(key, []).append(run)
-    sets = [tuple(members) for members in together.values()]
-    return [Group(_label(members, sets), members) for members in sets]
-
-
-def _label(members: tuple[RunFolder, ...], sets: Sequence[tuple[RunFolder, ...]]) -> str:
-    """The recipe's name; where others share it, with the options that tell it from each of them."""
-    name, mine = members[0].name, flat(members[0].config)
-    others = [flat(s[0].config) for s in sets if s is not members and s[0].name == name]
-    if not others:
-        return name
-    told = []
-    for key in dict.fromkeys(key for config in (mine, *others) for key in config if key not in NOT_LEARNING):
-        alike = [other for other in others if other.get(key) == mine.get(key)]
-        if len(alike) < len(others):
-            told.append(f"{key} {_short(mine[key])}" if key in mine else f"no {key}")
-            others = alike
-    return f"{name} ({', '.join(told) if told and not others else members[0].path.name})"
-
-
-def _short(value: str, most: int = 24) -> str:
-    return value if len(value) <= most else value[: most - 1] + "…"
-
-
-def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
-    """Options that are not the same in all runs, with each group's value; the seed is no difference."""
-    if len({id(run) for group in groups for run in group.runs}) < 2:
-        return []
-    flats = [[flat(run.config) for run in group.runs] for group in groups]
-    names = dict.fromkeys(name for several in flats for one in several for name in one)
-    rows = []
-    for name in names:
-        values = [list(dict.fromkeys(one.get(name, "-") for one in several)) for several in flats]
-        if name not in ("seed", "about") and len({v for several in values for v in several}) > 1:
-            rows.append((name, [", ".join(several) for several in values]))
-    return rows
-
-
-def changed(run: RunFolder) -> list[tuple[str, str, str]] | None:
-    """(option, as the recipe ships, as it was run) where they differ; None where no recipe has that name."""
-    if run.name not in RECIPES:
-        return None
-    ships, ran = flat(to_json(RECIPES[run.name])), flat(run.config)
-    names = [n for n in dict.fromkeys([*ships, *ran]) if n not in NOT_LEARNING and not n.endswith("capacity")]
-    return [(n, ships.get(n, "-"), ran.get(n, "-")) for n in names if ships.get(n) != ran.get(n)]
-
-
-# -- curves over seeds
-
-
-@dataclass(frozen=True)
-class Band:
-    """Several seeds of one curve at the same steps [n]: their mean, the lowest, the highest, and how many there are."""
-
-    steps: list[int]
-    mean: list[float]
-    low: list[float]
-    high: list[float]
-    seeds: list[int]
-
-
-def band(curves: Sequence[Sequence[Point]], stopped: Sequence[bool]) -> Band | None:
-    """At each step measured by any seed, those whose curve spans it, straight lines between their points.
-
-    A seed that `stopped` since it was solved stands at its last value from there on; one that broke off counts no more.
-    """
-    pairs = [(ordered(c), s) for c, s in zip(curves, stopped, strict=True)]
-    pairs = [(c, s) for c, s in pairs if c]
-    if not pairs:
-        return None
-    steps = sorted({p.step for c, _ in pairs for p in c})
-    rows = []
-    for curve, solved in pairs:
-        at = np.array(steps, float)
-        values = np.interp(at, [p.step for p in curve], [p.value for p in curve])
-        outside = (at < curve[0].step) | ((at > curve[-1].step) & (not solved))
-        rows.append(np.where(outside, np.nan, values))
-    table = np.array(rows)
-    counts = (~np.isnan(table)).sum(0)
-    return Band(
-        steps,
-        np.nanmean(table, 0).tolist(),
-        np.nanmin(table, 0).tolist(),
-        np.nanmax(table, 0).tolist(),
-        counts.tolist(),
-    )

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from cairn.core.format import percent, short
 from cairn.core.goals import Region
+from cairn.report.bands import Band
 from cairn.report.markup import Html, el
 from cairn.report.plan import Trace
-from cairn.report.runs import Band
 from cairn.runs.curves import Point
 
 WIDTH, HEIGHT = 480, 300  # of the drawing; the page scales it, and its letters stay readable at 360 px
@@ -51,7 +52,7 @@ def chart(series: Sequence[Series], *, title: str, told: str, share: bool = Fals
     low, high = (min(0.0, *values), max(1.0, *values)) if share else _padded(min(values), max(values))
     last = max(max(s.band.steps) for s in series) or 1
     x, y = _scale(0, last, LEFT, WIDTH - RIGHT), _scale(low, high, HEIGHT - BOTTOM, TOP)
-    write = (lambda v: f"{100 * v:.4g} %") if share else short
+    write = percent if share else short
     parts: list[object] = [el("title", title), *_axes(x, y, last, low, high, write)]
     if target is not None:
         at = f"{y(target):.1f}"
@@ -132,14 +133,6 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
     return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def short(value: float) -> str:
-    """1500000 as 1.5M, 0.1 as 0.1, 20000 as 20k."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size * 0.99995 * (10 if letter == "k" else 1):
-            return f"{value / size:.4g}{letter}"
-    return f"{value:.4g}" if abs(value) > 1e-12 else "0"
 
 
 # -- from above

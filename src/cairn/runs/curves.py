@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cairn.core.errors import CairnError
+from cairn.core.metric import MEASURES
 from cairn.core.untrusted import MIB, NotThere, parse_json, read_text
 
-MEASURES = {"success": "eval/success_rate", "return": "eval/mean_reward"}  # the curve a recipe is judged by
 LOG, REMARKS = 64 * MIB, MIB  # bytes of metrics.csv and of watch.jsonl
 LINES = 2_000_000  # of metrics.csv
 SAID = {"step": int, "code": str, "severity": str, "what": str, "evidence": str, "remedy": str}  # a line of watch.jsonl

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cairn.core.agent import Agent
 from cairn.algorithms.player import Player
+from cairn.core.agent import Agent
 from cairn.core.device import one_thread
 from cairn.core.errors import EnvError
+from cairn.core.format import percent
 from cairn.core.types import Array, Episode, Step
 from cairn.envs.task import LONGEST, say_cut
 from cairn.nets.cnn import sees_images
@@ -49,7 +50,7 @@ class Score:
         )
 
     def __str__(self) -> str:
-        told = "" if self.success is None else f", success {100 * self.success:.4g} %"
+        told = "" if self.success is None else f", success {percent(self.success)}"
         return f"{self.mean:.1f} ± {self.std:.1f}{told} over {self.episodes} episodes"
 
 

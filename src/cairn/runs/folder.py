@@ -13,11 +13,12 @@ from pathlib import Path
 from cairn.core.errors import CairnError
 from cairn.core.untrusted import NotThere, read_json, shown
 from cairn.replay.storage import NAMES
-from cairn.runs.tensorboard import PREFIX
-from cairn.runs.checkpoint import about_policy, checkpoints, recover
 from cairn.runs.config import CONFIG, MARKER, read_recipe, write_config
 from cairn.runs.disk import writing
+from cairn.runs.evaluation_log import EVALUATIONS
 from cairn.runs.lock import LOCK, Lock
+from cairn.runs.policy_files import checkpoints, read_card, recover
+from cairn.runs.tensorboard import PREFIX
 
 FORMAT = 1
 LONGEST = 150  # bytes of a folder's name; what is put behind it (-s3, -2) has room
@@ -110,7 +111,7 @@ def _earlier(folder: Path) -> bool:
 def _whole(policy: Path) -> bool:
     """Whether a policy's card is what was saved."""
     try:
-        return about_policy(policy) is not None
+        return bool(read_card(policy / "policy.json"))
     except CairnError:
         return False
 
@@ -183,7 +184,7 @@ def _check(folder: Path, resume: bool) -> None:
 def _clear(folder: Path) -> None:
     """Remove what a start left that came to no checkpoint. Only files that Cairn writes are touched."""
     ours = [folder / "replay" / f"{name}.bin" for name in NAMES]
-    ours += [folder / "evaluations.npz", *(folder / "tb").glob(f"{PREFIX}*")]
+    ours += [folder / EVALUATIONS, *(folder / "tb").glob(f"{PREFIX}*")]
     for path in ours:
         if path.is_file() or path.is_symlink():
             path.unlink()

@@ -20,16 +20,14 @@ import numpy as np
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Episode
-from cairn.core.untrusted import MIB, read_npz
-from cairn.runs.tensorboard import Board
+from cairn.core.untrusted import MIB
 from cairn.runs.disk import failure, writing
 from cairn.runs.evaluation import Score
+from cairn.runs.evaluation_log import EVALUATIONS, Evaluation, as_arrays, checksum, read_evaluations
+from cairn.runs.tensorboard import Board
 from cairn.runs.watching import Remark
 
 BLOCK = MIB
-LARGEST = 256 * MIB  # bytes of evaluations.npz
-
-Row = tuple[int, tuple[float, ...], tuple[int, ...], tuple[bool | None, ...]]  # step; returns, lengths, successes
 
 
 class TextLog:
@@ -138,9 +136,9 @@ class Logs:
             "monitor.csv": "#" + json.dumps({"t_start": time.time(), "env_id": env}) + "\nr,l,t\n",
             "watch.jsonl": "",
         }
-        self.rows: list[Row] = []  # of evaluations.npz
+        self.rows: list[Evaluation] = []
         if saved is not None:
-            self._reload_evaluations(step, saved.get("evaluations.npz"), say)
+            self._reload_evaluations(step, saved.get(EVALUATIONS), say)
         self.files = {name: TextLog(folder / name, head, _of(saved, name), say) for name, head in heads.items()}
         if os.path.lexists(folder / "tb") and not (folder / "tb").is_dir():
             say(f"{folder / 'tb'} is no folder: it is kept as {set_aside(folder / 'tb').name}.")
@@ -162,10 +160,10 @@ class Logs:
         self.files["watch.jsonl"].flush()
 
     def evaluation(self, step: int, score: Score) -> None:
-        self.rows.append((step, score.returns, score.lengths, score.successes))
-        path = self.folder / "evaluations.npz"
+        self.rows.append(Evaluation(step, score.returns, score.lengths, score.successes))
+        path = self.folder / EVALUATIONS
         temporary = path.with_name(".evaluations.tmp.npz")
-        arrays = _arrays(self.rows)
+        arrays = as_arrays(self.rows)
         with writing(path):
             try:
                 np.savez(temporary, **arrays)
@@ -176,17 +174,16 @@ class Logs:
                 temporary.unlink(missing_ok=True)
 
     def _reload_evaluations(self, step: int, saved: Mapping[str, int] | None, say: Callable[[str], None]) -> None:
-        path = self.folder / "evaluations.npz"
+        path = self.folder / EVALUATIONS
         count = None if saved is None else saved["count"]
         if not os.path.lexists(path):
             if count:
                 say(f"{path} is missing; a new one is begun.")
             return
         try:
-            found = read_npz(path, ("timesteps", "results", "ep_lengths"), optional=("successes",), most=LARGEST)
-            self.rows = [row for row in _rows(found) if row[0] <= step]
-            whole = saved is None or (len(self.rows) == count and _crc_of(self.rows) == saved["crc"])
-        except (CairnError, ValueError, TypeError, OverflowError):
+            self.rows = [row for row in read_evaluations(path) if row.step <= step]
+            whole = saved is None or (len(self.rows) == count and checksum(self.rows) == saved["crc"])
+        except CairnError:
             whole = False
         if not whole:
             self.rows = []
@@ -195,7 +192,7 @@ class Logs:
 
     def marks(self) -> dict[str, dict[str, int]]:
         found = {name: file.mark() for name, file in self.files.items()}
-        return {**found, "evaluations.npz": {"count": len(self.rows), "crc": _crc_of(self.rows)}}
+        return {**found, EVALUATIONS: {"count": len(self.rows), "crc": checksum(self.rows)}}
 
     def close(self, *, quietly: bool = False) -> None:
         """`quietly` where something failed already: what waits is left."""
@@ -214,37 +211,3 @@ def _of(saved: Mapping[str, Any] | None, name: str) -> Mapping[str, int] | None:
         return None
     mark: Any = saved.get(name, {"size": 0})
     return {"size": mark} if isinstance(mark, int) else mark  # Cairn 0.1 kept the size alone
-
-
-def _arrays(rows: list[Row]) -> dict[str, Any]:
-    """As SB3's EvalCallback has them."""
-    steps, returns, lengths, told = zip(*rows, strict=True)
-    if len({len(row) for row in returns}) > 1:  # of another number of episodes
-        raise CairnError("evaluations of different numbers of episodes cannot be kept in one file.")
-    out: dict[str, Any] = {"timesteps": list(steps), "results": list(returns), "ep_lengths": list(lengths)}
-    if any(s is not None for row in told for s in row):
-        out["successes"] = np.array(told, bool)
-    return out
-
-
-def _rows(found: Mapping[str, Any]) -> list[Row]:
-    steps, results, lengths = found["timesteps"], found["results"], found["ep_lengths"]
-    told = found.get("successes")
-    if results.ndim != 2 or lengths.shape != results.shape or steps.shape != results.shape[:1]:
-        raise ValueError("the arrays do not fit one another")
-    if told is not None and told.shape != results.shape:
-        raise ValueError("the arrays do not fit one another")
-    return [
-        (
-            int(steps[k]),
-            tuple(float(r) for r in results[k]),
-            tuple(int(n) for n in lengths[k]),
-            tuple(None if told is None else bool(told[k, i]) for i in range(results.shape[1])),
-        )
-        for k in range(len(steps))
-    ]
-
-
-def _crc_of(rows: list[Row]) -> int:
-    plain = [(s, [*map(float, r)], [*map(int, n)], [*map(bool, told)]) for s, r, n, told in rows]
-    return zlib.crc32(repr(plain).encode())

@@ -8,9 +8,10 @@ from pathlib import Path
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.runs.config import CONFIG, MARKER
+from cairn.runs.evaluation_log import EVALUATIONS
 from cairn.runs.lock import LOCK
 
-FILES = (CONFIG, MARKER, LOCK, "metrics.csv", "monitor.csv", "watch.jsonl", "evaluations.npz")
+FILES = (CONFIG, MARKER, LOCK, "metrics.csv", "monitor.csv", "watch.jsonl", EVALUATIONS)
 FOLDERS = ("best", "checkpoints", "replay", "tb")
 
 

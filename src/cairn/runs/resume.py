@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from cairn.algorithms.registry import (agent_name, capacities, capped_capacity, most_useful)
+from cairn.algorithms.registry import agent_name, capacities, capped_capacity, most_useful
 from cairn.core.errors import CairnError
-from cairn.core.untrusted import shown
 from cairn.core.serialise import to_json
+from cairn.core.untrusted import shown
+from cairn.recipes.identity import RESUMABLE, differences
 from cairn.recipes.recipe import Recipe
 
-FREE = {"device", "threads", "env_timeout", "ray_address"}  # where it takes place
-FREE |= {"name", "about", "log_every", "eval_every", "result_episodes"}  # what is written down
-FREE |= {"target", "hold", "steps"}  # when it stops
 ADVICE = " Leave it as it was, or start a new run in another folder."
 ALIKE = {"sync", "async"}  # backends that give the same steps
 
@@ -40,7 +37,7 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
     vector = stored.vector if asked.vector == "auto" else asked.vector
     most = capacities(stored.agent) if first is None else most_useful(asked.agent, first)
     same = replace(asked, agent=capped_capacity(asked.agent, most), vector=vector)
-    free = FREE | (set() if stored.vector == "ray" else {"workers"})
+    free = RESUMABLE | (set() if stored.vector == "ray" else {"workers"})
     free |= {"vector"} if {stored.vector, vector} <= ALIKE else set()
     for name, was, now in differences(to_json(stored), to_json(same)):
         if name not in free:
@@ -48,23 +45,6 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
                 f"{folder} holds a run with {name} {shown(was, 60)}; it cannot go on with {shown(now, 60)}.{ADVICE}"
             )
     return same
-
-
-def differences(was: Any, now: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """(agent.lr, 0.001, 0.5), ... of two recipes as plain data."""
-    if isinstance(was, dict) and isinstance(now, dict) and not name.startswith(("env_args", "eval_args", "levels")):
-        if was.get("kind") != now.get("kind"):
-            return [(name, was.get("kind"), now.get("kind"))]
-        found = [differences(was.get(k), now.get(k), f"{name}.{k}" if name else k) for k in {**was, **now}]
-        return [one for some in found for one in some]
-    return [] if _plain(was) == _plain(now) else [(name, was, now)]
-
-
-def _plain(value: Any) -> Any:
-    """As JSON gives it back: tuples are lists."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
 
 
 def kept_small(asked: Recipe, same: Recipe, first: int) -> list[str]:

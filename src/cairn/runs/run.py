@@ -18,19 +18,21 @@ from torch import Generator, Tensor
 from cairn.core.agent import Agent, Metrics
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
+from cairn.core.metric import figure as judged_figure
 from cairn.core.seeding import derive_many
+from cairn.core.serialise import from_json, to_json
 from cairn.core.types import Array, Step
+from cairn.recipes.identity import provenance
+from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable
-from cairn.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
+from cairn.runs.checkpoint import load_checkpoint, save_checkpoint, save_policy
 from cairn.runs.config import write_config
 from cairn.runs.evaluation import Score
 from cairn.runs.lock import Lock
 from cairn.runs.logs import Logs, set_aside
 from cairn.runs.notices import UNTOLD, no_success, notices
-from cairn.core.serialise import from_json, to_json
+from cairn.runs.policy_files import checkpoints
 from cairn.runs.progress import Progress
-from cairn.recipes.identity import provenance
-from cairn.recipes.recipe import Recipe
 from cairn.runs.watching import Moment, Watcher
 
 BROKEN = (CairnError, KeyError)  # what reading a damaged checkpoint raises
@@ -327,7 +329,7 @@ class Run:
             values["eval/success_rate"] = score.success
         if score.success is None:
             self._say_no_success()
-        figure = self.figure(score)
+        figure = judged_figure(self.recipe.metric, score.mean, score.success)
         if self.lock is not None:
             self.lock.check()  # an evaluation takes long, and the logs and best/ are written now
         if self.logs is not None:
@@ -346,12 +348,6 @@ class Run:
         if self.recipe.metric == "success" and not self.said_no_success:
             self.said_no_success = True
             self.progress_line.say(f"cairn: {no_success(self.recipe)}")
-
-    def figure(self, score: Score) -> float:
-        """The one number this recipe is judged by."""
-        if self.recipe.metric == "success":
-            return 0.0 if score.success is None else score.success
-        return score.mean
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"recipe": self.recipe.name, "seed": self.recipe.seed, "step": self.step}

@@ -38,15 +38,17 @@ from cairn.envs.goals import goal_rule
 from cairn.envs.task import Task
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable, ReplayPlan
-from cairn.runs.checkpoint import checkpoints, find_policy, has_policy, load_agent, load_level, load_start
+from cairn.runs.checkpoint import load_agent, load_level, load_start
 from cairn.runs.config import CONFIG, first_steps, last_note, stored, write_config
 from cairn.runs.disk import DiskError
 from cairn.runs.evaluation import Score, as_policy, evaluate
-from cairn.runs.folder import folders_of, in_use
+from cairn.runs.folder import in_use
+from cairn.runs.locate import find_source
 from cairn.runs.lock import Lock
 from cairn.runs.logs import set_aside
 from cairn.runs.notices import check_rollout
 from cairn.runs.policy_card import build_fitting
+from cairn.runs.policy_files import checkpoints
 from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
 from cairn.runs.watching import Watcher
@@ -186,11 +188,11 @@ def _train(
 
 def _start(recipe: Recipe, agent: Agent, folder: Path | None) -> Path | None:
     """Fill a new agent from the policies that the recipe starts from; where the whole agent's lies, or None."""
-    source = _found(recipe.start, "start from", own=folder, runs_first=True) if recipe.start else None
+    source = find_source(recipe.start, "start from", own=folder, runs_first=True) if recipe.start else None
     if source is not None:
         load_start(source, agent)
     for level, path in recipe.levels.items():
-        load_level(_found(path, "start a level from", own=folder), agent, level)
+        load_level(find_source(path, "start a level from", own=folder), agent, level)
     return source
 
 
@@ -274,24 +276,11 @@ def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> So
         return None
     if given is not None or not recipe.expert:
         return given
-    path = _found(recipe.expert, "learn from", own=own)
+    path = find_source(recipe.expert, "learn from", own=own)
     expert, plays = load_agent(path, device=recipe.device)
     if plays != recipe.env:
         raise CairnError(f"{path} plays {shown(plays)}: it is no expert of {recipe.env}.")
     return expert
-
-
-def _found(name: str, use: str, *, own: Path | None = None, runs_first: bool = False) -> Path:
-    """A folder that holds a policy, or the zoo's or the newest run's of a recipe of that name; never the run's own."""
-    runs = list(reversed(folders_of(Path("runs"), name)))
-    zoo = [Path("zoo") / name]
-    for folder in (Path(name), *(runs + zoo if runs_first else zoo + runs)):
-        if has_policy(folder) and (own is None or folder.resolve() != own.resolve()):
-            return folder
-    if Path(name).exists():
-        find_policy(Path(name))  # says what is wrong with it
-        raise CairnError(f"{name} is this run's own folder: there is nothing in it to {use}.")
-    raise CairnError(f"there is no {name} to {use}: name a folder, or run `cairn train {name}` first.")
 
 
 class Scorer:
@@ -320,13 +309,13 @@ def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
     if algorithm.samplers:
         raise CairnError(f"{algorithm.samplers}; use {option('vector', 'sync')} or async.")
     where: Any = {"seed": recipe.seed, "timeout": recipe.env_timeout, "address": recipe.ray_address}
-    return SamplerPool(recipe.task, recipe.envs, maker(recipe.agent), workers=recipe.workers, device=recipe.device, **where)
+    return SamplerPool(
+        recipe.task, recipe.envs, maker(recipe.agent), workers=recipe.workers, device=recipe.device, **where
+    )
 
 
 def _question(recipe: Recipe, algorithm: Algorithm) -> Question:
-    return Question(
-        algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device
-    )
+    return Question(algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device)
 
 
 def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
+from cairn.core.format import number
+from cairn.core.metric import figure
 from cairn.core.untrusted import MIB, read_bytes, read_json
 from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.runs.config import read_recipe
@@ -77,31 +79,35 @@ def _trial(
             return Trial(seed, folder, fault=lines[-1])
         score.write_text(said.stdout, encoding="utf-8")
     found, last = read_json(score), read_curves(folder).last()
-    by_success = read_recipe(folder, trust=True).metric == "success"
     try:
-        figure = float(found["success"] or 0.0) if by_success else float(found["mean"])
+        mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])
     except (LookupError, TypeError, ValueError) as error:
         raise CairnError(
             f"{score} is not what an evaluation wrote; remove it, and the policy is scored anew."
         ) from error
-    return Trial(seed, folder, figure, *((last.step, last.seconds) if last is not None else ()))
+    judged = figure(read_recipe(folder, trust=True).metric, mean, success)
+    return Trial(seed, folder, judged, *((last.step, last.seconds) if last is not None else ()))
 
 
 def _run(command: list[str], jobs: int) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
-    return subprocess.run(command, env=env, text=True, capture_output=True)
+    return subprocess.run(command, env=environment(jobs), text=True, capture_output=True)
+
+
+def environment(jobs: int) -> dict[str, str]:
+    """That of one of `jobs` trainings which share the cores of this machine."""
+    return {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
 
 
 def table(trials: Sequence[Trial]) -> str:
     lines = [f"{'seed':>6}{'score':>12}{'steps':>14}{'seconds':>10}"]
     for t in trials:
-        told = f"{t.figure:>12,.4g}{t.steps:>14,}{t.seconds:>10,.0f}" if not t.fault else f"  failed: {t.fault}"
+        told = f"{number(t.figure, 4):>12}{t.steps:>14,}{t.seconds:>10,.0f}" if not t.fault else f"  failed: {t.fault}"
         lines.append(f"{t.seed:>6}{told}")
     good = [t.figure for t in trials if not t.fault]
     if good:
         low, high = bootstrap(good)
         lines.append(
-            f"{len(good)} seeds: interquartile mean {interquartile_mean(good):,.4g}"
-            f" (95 % of resampled sets {low:,.4g} to {high:,.4g}), worst {min(good):,.4g}, best {max(good):,.4g}"
+            f"{len(good)} seeds: interquartile mean {number(interquartile_mean(good), 4)} (95 % of resampled sets"
+            f" {number(low, 4)} to {number(high, 4)}), worst {number(min(good), 4)}, best {number(max(good), 4)}"
         )
     return "\n".join(lines)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
-import os
 import signal
 import subprocess
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
+from cairn.core.format import number
 from cairn.core.seeding import derive
 from cairn.core.serialise import to_json
 from cairn.recipes.identity import config_hash
@@ -27,7 +27,7 @@ from cairn.recipes.recipe import Recipe
 from cairn.runs.curves import Point, evaluations
 from cairn.runs.train import check
 from cairn.search.space import bounds, scaled, varied
-from cairn.search.sweep import CAIRN, must_be_new
+from cairn.search.sweep import CAIRN, environment, must_be_new
 
 LOOK_EVERY = 0.5  # s
 DATABASE = "trials.db"
@@ -113,10 +113,9 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
 
     plan = folder.with_suffix(".json")
     plan.write_text(json.dumps(to_json(recipe)) + "\n", encoding="utf-8")
-    env = {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
     with open(folder.with_suffix(".log"), "w", encoding="utf-8") as log:
         command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # which was written just above
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+        process = subprocess.Popen(command, env=environment(jobs), stdout=log, stderr=log, preexec_fn=_die_with_parent)
     seen = 0
     try:
         while process.poll() is None:
@@ -161,7 +160,7 @@ def table(study: Any, recipe: Recipe) -> str:
     lines = [f"{'trial':>6}{'worth':>12}" + "".join(f"{name:>18}" for name in names)]
     for t in done[:8]:
         agent = scaled(recipe.agent, t.params)
-        told = f"{t.value:>12,.4g}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
+        told = f"{number(t.value, 4):>12}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
         cells = "".join(f"{_short(getattr(agent, name)):>18}" for name in names)
         lines.append(f"{t.number:>6}{told}{cells}" + ("  (the recipe)" if t.number == 0 else ""))
     whole = [t for t in done if t.state.name == "COMPLETE"]

@@ -22,7 +22,8 @@ from cairn.algorithms.imitation.expert import Expert
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Discrete, Spec
-from cairn.core.untrusted import ZIP, ZIP_FREE, ZIP_RATIO, NotThere, opened, read_npz, shown
+from cairn.core.untrusted import NotThere, opened, shown
+from cairn.core.untrusted_zip import ZIP, ZIP_FREE, ZIP_RATIO, read_npz
 from cairn.envs.task import LONGEST, say_cut
 from cairn.vector.protocol import GOAL_KEYS, Vector
 

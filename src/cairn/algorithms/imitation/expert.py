@@ -12,7 +12,7 @@ from cairn.core.agent import Agent, BaseAgent
 from cairn.core.calls import must_take_one
 from cairn.core.checks import short
 from cairn.core.errors import CairnError
-from cairn.core.types import ActionSpec, Array, Discrete, Spec
+from cairn.core.types import Array, Discrete, Spec
 from cairn.vector.protocol import GOAL_KEYS
 
 
@@ -89,16 +89,11 @@ def fits(mine: Spec, task: Spec, name: str) -> None:
         raise CairnError(f"{name} sees {_seen(mine)} and the task shows {_seen(task)}; name an expert of this task.")
     if mine.action != task.action:
         raise CairnError(
-            f"{name} has {_taken(mine.action)} and the task takes {_taken(task.action)}; name an expert of this task."
+            f"{name} has {mine.action.described} and the task takes {task.action.described}; name an expert of this"
+            " task."
         )
 
 
 def _seen(spec: Spec) -> str:
     goals = "" if spec.goal is None else f" with goals of {spec.goal.goal}"
     return f"{' x '.join(map(str, spec.obs_shape))} numbers{goals}"
-
-
-def _taken(action: ActionSpec) -> str:
-    if isinstance(action, Discrete):
-        return f"{action.n} actions to choose from"
-    return f"actions of {action.dim} numbers from {min(action.low):g} to {max(action.high):g}"

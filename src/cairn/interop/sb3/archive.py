@@ -24,7 +24,8 @@ from torch import Tensor
 from cairn.algorithms.imported import Algorithm
 from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Array, Box, Discrete
-from cairn.core.untrusted import ZIP, opened, opened_zip, parse_json, shown, unpacked
+from cairn.core.untrusted import opened, parse_json, shown
+from cairn.core.untrusted_zip import ZIP, opened_zip, unpacked
 from cairn.interop.sb3 import safe_unpickle as inert
 
 LIMIT = 2**30  # bytes of one entry

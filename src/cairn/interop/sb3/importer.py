@@ -18,7 +18,8 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.state import unpack
 from cairn.core.types import ActionSpec, Array, Box, Discrete, Spec
-from cairn.core.untrusted import MIB, ZIP, read_bytes
+from cairn.core.untrusted import MIB, read_bytes
+from cairn.core.untrusted_zip import ZIP
 from cairn.envs.task import Task
 from cairn.interop.sb3 import safe_unpickle as inert
 from cairn.interop.sb3.archive import Archive, laid_out_by_sb3
@@ -109,7 +110,7 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
         )
     if not _same(archive.action, spec.action):
         raise CairnError(
-            f"{archive.path} has {_taken(archive.action)} and {task.id} takes {_taken(spec.action)};"
+            f"{archive.path} has {archive.action.described} and {task.id} takes {spec.action.described};"
             f" name the task it was trained on with {option('env')}."
         )
     if isinstance(spec.action, Box) and not spec.action.bounded:
@@ -128,12 +129,6 @@ def _same(mine: ActionSpec, task: ActionSpec) -> bool:
 
 def _seen(parts: dict[str, int]) -> str:
     return ", ".join(f"{key} {width}".strip() for key, width in parts.items()) + " numbers"
-
-
-def _taken(action: ActionSpec) -> str:
-    if isinstance(action, Discrete):
-        return f"{action.n} actions to choose from"
-    return f"actions of {action.dim} numbers from {min(action.low):g} to {max(action.high):g}"
 
 
 def read_statistics(path: Path, parts: dict[str, int]) -> tuple[dict[str, Array], float]:

@@ -1,0 +1,38 @@
+"""The one step of the build that pyproject.toml cannot state: policies of zoo/ are copied into the package.
+
+A recipe that begins from a saved policy (an expert, a low level, an earlier stage) finds it there once the package is
+installed. A checkout and an editable install read zoo/ itself.
+"""
+
+import tomllib
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+FILES = [
+    f"zoo/{name}/policy.{kind}" for name in PROJECT["tool"]["cairn"]["policies"] for kind in ("json", "safetensors")
+]
+
+
+class BuildWithPolicies(build_py):
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            for source, target in zip(FILES, self._targets(), strict=True):
+                self.mkpath(str(Path(target).parent))
+                self.copy_file(source, target)
+
+    def _targets(self) -> list[str]:
+        return [str(Path(self.build_lib, "cairn", *source.split("/"))) for source in FILES]
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        return super().get_outputs(include_bytecode) + ([] if self.editable_mode else self._targets())
+
+    def get_source_files(self) -> list[str]:
+        """With the policies, so that an sdist holds them too."""
+        return [*super().get_source_files(), *FILES]
+
+
+setup(cmdclass={"build_py": BuildWithPolicies})

@@ -1,0 +1,13 @@
+"""Where this package lies, and the checkout it is imported from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def checkout() -> Path | None:
+    """The root of the repository that holds this package as src/cairn; None where the package was installed."""
+    root = PACKAGE.parents[1]
+    return root if PACKAGE.parent.name == "src" and (root / "pyproject.toml").is_file() else None
