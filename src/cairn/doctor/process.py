@@ -24,7 +24,7 @@ from cairn.doctor.finding import Finding, ordered
 from cairn.doctor.task_probe import Case, TaskProbe
 from cairn.envs.task import Task
 from cairn.vector.pickling import pack, unpack
-from cairn.vector.processes import main_hidden
+from cairn.vector.processes import hide_main
 
 if TYPE_CHECKING:
     from cairn.algorithms.registry import AgentConfig
@@ -88,7 +88,7 @@ def _examined(make: Callable[[], gym.Env[Any, Any]], case: Case) -> list[Finding
         said = Path(folder) / "said"
         args = (theirs, packed, case, asked, since, str(said))
         process = context.Process(target=_child, args=args, daemon=True)
-        with main_hidden():
+        with hide_main():
             process.start()
         theirs.close()
         try:
