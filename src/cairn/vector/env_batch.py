@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from cairn.vector.checks import Rows, blame, check_reset, check_step, fault_at_c
 from cairn.vector.protocol import EnvMaker, spec_of_env, success_of
 from cairn.vector.step_buffers import StepBuffers
 from cairn.vector.world_reuse import must_renew
-
-Command = Literal["renew", "reset", "begin", "rest", "step"]  # methods that a worker is asked to run
 
 
 class EnvBatch:
@@ -44,17 +41,6 @@ class EnvBatch:
         if self.renews is None:
             self.renews = must_renew(self.makers[0], self.envs[0])
         return self.renews
-
-    def run(self, command: Command, *args: Any) -> None:
-        """A method by its name, as a message from another process gives it."""
-        commands: dict[Command, Callable[..., None]] = {
-            "renew": self.renew,
-            "reset": self.reset,
-            "begin": self.begin,
-            "rest": self.rest,
-            "step": self.step,
-        }
-        commands[command](*args)
 
     def reset(self, seeds: Sequence[int]) -> None:
         for i, seed in zip(range(len(self.envs)), seeds, strict=True):

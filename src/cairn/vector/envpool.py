@@ -73,7 +73,7 @@ class EnvPool(Gymnasium):
 
     def send(self, action: Array) -> None:
         super().send(action)
-        self.env.send(self.action)  # type: ignore[attr-defined]
+        self.env.send(self.action)
 
     def recv(self) -> Step:
         step = super().recv()
@@ -85,8 +85,8 @@ class EnvPool(Gymnasium):
         return replace(step, obs=obs, truncated=step.truncated | step.valid & ~step.terminated)
 
     def _step_envs(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        found: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.recv()  # type: ignore[attr-defined]
-        return found
+        out: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.recv()
+        return out
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Gymnasium:
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        self.env = env
+        self.env: Any = env  # a VectorEnv; its own annotations know neither a list of seeds nor send and recv
         mode = env.metadata.get("autoreset_mode")
         if mode is None:
             raise CairnError(f"{env} does not state its autoreset mode in metadata['autoreset_mode'].")
@@ -51,7 +51,7 @@ class Gymnasium:
             _warn_not_renewed()
         self.used = True
         try:
-            obs, _ = self.env.reset(seed=[int(s) for s in seeds])  # type: ignore[arg-type]
+            obs, _ = self.env.reset(seed=[int(s) for s in seeds])
         except Exception as error:
             raise blame(0, error, " at reset") from error
         return self._rows(obs)
@@ -60,7 +60,8 @@ class Gymnasium:
         self.action = self.spec.action.to_env(action)
 
     def _step_envs(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        return self.env.step(self.action)
+        out: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.step(self.action)
+        return out
 
     def recv(self) -> Step:
         try:

@@ -21,10 +21,10 @@ import numpy as np
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Spec
 from cairn.vector.checks import warn_once
-from cairn.vector.env_batch import Command, EnvBatch
+from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
-from cairn.vector.worker_pool import WorkerPool, unpack_batch
+from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
 CLOSES_WITHIN = 2.0  # s that workers have to close their environments
 GRACE = 1.0  # s that a worker has to close its environments after its parent died
@@ -153,7 +153,7 @@ def _run_worker(
                 if batch is None:
                     batch = unpack_batch(makers, start, stop)
                     batch.buffers = StepBuffers(**arrays).rows(start, stop)
-                batch.run(command, *((action,) if command == "step" else args))
+                run_command(batch, command, *((action,) if command == "step" else args))
             except EnvError as error:
                 failure = error.index, error.what
             except KeyboardInterrupt:  # SIGINT is ignored here, so it is an environment's own

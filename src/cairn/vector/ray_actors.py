@@ -14,10 +14,10 @@ from typing import Any
 from cairn.core.calls import option
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array
-from cairn.vector.env_batch import Command, EnvBatch
+from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
-from cairn.vector.worker_pool import WorkerPool, unpack_batch
+from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
 ANSWERS_WITHIN = 5.0  # s that a cluster is given to accept a connection
 
@@ -82,7 +82,7 @@ class EnvActor:
         try:
             if self.batch is None:
                 self.batch = unpack_batch(self.makers, *self.span)
-            self.batch.run(command, *args)
+            run_command(self.batch, command, *args)
             return None, self.batch.buffers
         except EnvError as error:
             return (error.index, error.what), None
@@ -111,7 +111,7 @@ def connect(workers: int, address: str = "") -> Any:
             cores = max(workers, os.cpu_count() or 1)
             _token_without_home()
             ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-    room = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+    room = int(ray.cluster_resources().get("CPU", 0))
     if workers > room:
         raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower {option('workers')}.")
     return ray

@@ -182,8 +182,10 @@ def _observation_space(spec: Spec) -> spaces.Space[Any]:
     goal = spec.goal
     if goal is not None:
         widths = (goal.observation, goal.goal, goal.goal)
-        parts = {k: spaces.Box(-np.inf, np.inf, (w,), np.float32) for k, w in zip(GOAL_KEYS, widths, strict=True)}
-        return spaces.Dict(parts)  # type: ignore[arg-type]
+        parts: dict[str, spaces.Space[Any]] = {
+            key: spaces.Box(-np.inf, np.inf, (width,), np.float32) for key, width in zip(GOAL_KEYS, widths, strict=True)
+        }
+        return spaces.Dict(parts)
     if spec.obs_dtype == "uint8":
         return spaces.Box(0, 255, spec.obs_shape, np.uint8)
     return spaces.Box(-np.inf, np.inf, spec.obs_shape, np.float32)

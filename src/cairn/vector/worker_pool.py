@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
 from cairn.vector.checks import close_env, make_env
 from cairn.vector.deadline import STARTS_WITHIN
-from cairn.vector.env_batch import Command, EnvBatch
+from cairn.vector.env_batch import EnvBatch
 from cairn.vector.pickling import pack, unpack
 from cairn.vector.protocol import EnvMaker, EpisodeStats, spec_of_env
 from cairn.vector.step_buffers import StepBuffers
 
 MAX_RESTARTS_IN_A_ROW = 3
+Command = Literal["renew", "reset", "begin", "rest", "step"]  # methods of EnvBatch that a worker is asked to run
 
 
 class WorkerPool(ABC):
@@ -177,3 +178,15 @@ def unpack_batch(makers: bytes, start: int, stop: int) -> EnvBatch:
         raise
     except Exception as error:  # the reason must reach the parent, whatever it is
         raise EnvError(start, f"could not be made in a worker process: {error}") from error
+
+
+def run_command(batch: EnvBatch, command: Command, *args: Any) -> None:
+    """What a worker does with a message: call the method of its batch that the command names."""
+    methods: dict[Command, Callable[..., None]] = {
+        "renew": batch.renew,
+        "reset": batch.reset,
+        "begin": batch.begin,
+        "rest": batch.rest,
+        "step": batch.step,
+    }
+    methods[command](*args)
