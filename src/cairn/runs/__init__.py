@@ -1,0 +1,1 @@
+"""One training run: assembly, counters, logs, checkpoints, evaluation and the run folder."""
