@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from cairn import PPO, SAC, CairnError
-from cairn.algorithms import (AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build)
+from cairn.algorithms import AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, ReinforceConfig, SACConfig, build
 from cairn.cli.main import main
 from cairn.core.schedules import constant, linear
+from cairn.core.state import pack
 from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.task import Task
-from cairn.core.state import pack
 from cairn.recipes import find
 from cairn.runs import checkpoint
 from cairn.runs.checkpoint import about_policy, load_policy, save_policy

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms import (DQNConfig, HIROConfig, PPOConfig, SACConfig, TD3Config, build)
+from cairn.algorithms import DQNConfig, HIROConfig, PPOConfig, SACConfig, TD3Config, build
 from cairn.algorithms.player import ROWS, Solo, _together
 from cairn.core.calls import commands
 from cairn.core.types import Box, Discrete, Spec
@@ -15,9 +15,9 @@ from cairn.envs.task import LONGEST, Task, say_cut
 from cairn.runs.checkpoint import load_policy
 from cairn.runs.evaluation import as_policy, evaluate
 from cairn.vector.choose import make_vector
-from cairn.vector.world_reuse import STEPS
 from cairn.vector.in_process import Sync
 from cairn.vector.processes import Workers
+from cairn.vector.world_reuse import STEPS
 from tests.vector.counting import Counting
 
 ZOO = Path(__file__).parent.parent.parent / "zoo"

@@ -14,15 +14,15 @@ import pytest
 
 import cairn
 from cairn import A2C, DQN, PPO, CairnError
-from cairn.algorithms import (A2CConfig, BCConfig, DAggerConfig)
+from cairn.algorithms import A2CConfig, BCConfig, DAggerConfig
 from cairn.cli.main import main
+from cairn.recipes.recipe import Recipe
 from cairn.runs import lock as locking
 from cairn.runs import train as trainer
 from cairn.runs.checkpoint import checkpoints
 from cairn.runs.config import MARKER, read_recipe
 from cairn.runs.folder import check_name, folder_name, folders_of, in_use, is_run, marked, new_folder
 from cairn.runs.lock import LOCK, Lock
-from cairn.recipes.recipe import Recipe
 from cairn.runs.run import Run
 from cairn.runs.train import train
 

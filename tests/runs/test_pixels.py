@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cairn.algorithms import (DQNConfig, PPOConfig)
+from cairn.algorithms import DQNConfig, PPOConfig
 from cairn.core.errors import CairnError
-from cairn.runs.checkpoint import checkpoints
 from cairn.recipes.recipe import Recipe
+from cairn.runs.checkpoint import checkpoints
 from cairn.runs.train import train
 from tests.runs.test_resume import assert_same_run, kill
 

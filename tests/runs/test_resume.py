@@ -18,13 +18,25 @@ import safetensors.torch
 import torch
 
 from cairn import TD3
-from cairn.algorithms import (A2CConfig, AggreVaTeConfig, AggreVaTeDConfig, BCConfig, DAggerConfig, DQNConfig, HIROConfig, PPOConfig, ReinforceConfig, SACConfig, TD3Config)
+from cairn.algorithms import (
+    A2CConfig,
+    AggreVaTeConfig,
+    AggreVaTeDConfig,
+    BCConfig,
+    DAggerConfig,
+    DQNConfig,
+    HIROConfig,
+    PPOConfig,
+    ReinforceConfig,
+    SACConfig,
+    TD3Config,
+)
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
+from cairn.recipes.recipe import Recipe
 from cairn.runs.checkpoint import checkpoints, load_policy
 from cairn.runs.config import read_recipe
 from cairn.runs.folder import mark
-from cairn.recipes.recipe import Recipe
 from cairn.runs.run import Run
 from cairn.runs.train import train
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cairn.algorithms import (PPOConfig, SACConfig)
+from cairn.algorithms import PPOConfig, SACConfig
 from cairn.core.errors import EnvError
 from cairn.recipes.recipe import Recipe
 from cairn.runs.train import train

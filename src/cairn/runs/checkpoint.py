@@ -22,11 +22,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from cairn.algorithms.registry import (AgentConfig, agent_name, weights_meaning)
+from cairn.algorithms.registry import AgentConfig, agent_name, weights_meaning
 from cairn.core.agent import Agent
 from cairn.core.calls import option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
+from cairn.core.serialise import from_json, to_json
+from cairn.core.state import pack, unpack
 from cairn.core.types import Spec
 from cairn.core.untrusted import (
     TENSOR_COUNT,
@@ -39,10 +41,8 @@ from cairn.core.untrusted import (
     shown,
 )
 from cairn.envs.task import Task
-from cairn.core.state import pack, unpack
-from cairn.runs.policy_card import build_described, check_spec, check_task, must_be_numbers
 from cairn.runs.disk import failure
-from cairn.core.serialise import from_json, to_json
+from cairn.runs.policy_card import build_described, check_spec, check_task, must_be_numbers
 
 FORMAT = 1
 KEEP = 2

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cairn.core.agent import Agent
 from cairn.algorithms.player import Player
+from cairn.core.agent import Agent
 from cairn.core.device import one_thread
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Episode, Step

@@ -13,11 +13,11 @@ from pathlib import Path
 from cairn.core.errors import CairnError
 from cairn.core.untrusted import NotThere, read_json, shown
 from cairn.replay.storage import NAMES
-from cairn.runs.tensorboard import PREFIX
 from cairn.runs.checkpoint import about_policy, checkpoints, recover
 from cairn.runs.config import CONFIG, MARKER, read_recipe, write_config
 from cairn.runs.disk import writing
 from cairn.runs.lock import LOCK, Lock
+from cairn.runs.tensorboard import PREFIX
 
 FORMAT = 1
 LONGEST = 150  # bytes of a folder's name; what is put behind it (-s3, -2) has room

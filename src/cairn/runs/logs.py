@@ -21,9 +21,9 @@ import numpy as np
 from cairn.core.errors import CairnError
 from cairn.core.types import Episode
 from cairn.core.untrusted import MIB, read_npz
-from cairn.runs.tensorboard import Board
 from cairn.runs.disk import failure, writing
 from cairn.runs.evaluation import Score
+from cairn.runs.tensorboard import Board
 from cairn.runs.watching import Remark
 
 BLOCK = MIB

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cairn.algorithms.registry import (algorithm_of, horizon)
+from cairn.algorithms.registry import algorithm_of, horizon
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.recipes.recipe import Recipe

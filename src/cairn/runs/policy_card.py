@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from cairn.algorithms import (build)
-from cairn.algorithms.registry import (AgentConfig)
+from cairn.algorithms import build
+from cairn.algorithms.registry import AgentConfig
 from cairn.core.calls import option
 from cairn.core.checks import fit
 from cairn.core.errors import CairnError
+from cairn.core.memory import memory
 from cairn.core.types import Box, Discrete, Spec
 from cairn.core.untrusted import MODULE_ID, NAME, shown
 from cairn.envs.task import Task
-from cairn.core.memory import memory
 
 AXES = 8  # of an observation
 NUMBERS = 2**31  # in one observation

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cairn.algorithms.registry import (agent_name, capacities, capped_capacity, most_useful)
+from cairn.algorithms.registry import agent_name, capacities, capped_capacity, most_useful
 from cairn.core.errors import CairnError
-from cairn.core.untrusted import shown
 from cairn.core.serialise import to_json
+from cairn.core.untrusted import shown
 from cairn.recipes.recipe import Recipe
 
 FREE = {"device", "threads", "env_timeout", "ray_address"}  # where it takes place

@@ -19,7 +19,10 @@ from cairn.core.agent import Agent, Metrics
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.seeding import derive_many
+from cairn.core.serialise import from_json, to_json
 from cairn.core.types import Array, Step
+from cairn.recipes.identity import provenance
+from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable
 from cairn.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint, save_policy
 from cairn.runs.config import write_config
@@ -27,10 +30,7 @@ from cairn.runs.evaluation import Score
 from cairn.runs.lock import Lock
 from cairn.runs.logs import Logs, set_aside
 from cairn.runs.notices import UNTOLD, no_success, notices
-from cairn.core.serialise import from_json, to_json
 from cairn.runs.progress import Progress
-from cairn.recipes.identity import provenance
-from cairn.recipes.recipe import Recipe
 from cairn.runs.watching import Moment, Watcher
 
 BROKEN = (CairnError, KeyError)  # what reading a damaged checkpoint raises

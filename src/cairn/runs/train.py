@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source, check_unchanged, checksums
-from cairn.algorithms.registry import (AgentConfig, Algorithm, algorithm_of, capped_capacity, most_useful, relabels_goals)
+from cairn.algorithms.registry import AgentConfig, Algorithm, algorithm_of, capped_capacity, most_useful, relabels_goals
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.collect.ray import SamplerPool
@@ -320,9 +320,7 @@ def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
 
 
 def _question(recipe: Recipe, algorithm: Algorithm) -> Question:
-    return Question(
-        algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device
-    )
+    return Question(algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device)
 
 
 def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
