@@ -38,6 +38,7 @@ class Watch:
 
     def __init__(self, cfg: Any, spec: Spec, reported: Iterable[str] = ()) -> None:
         self.cfg, self.spec, self.reported = cfg, spec, set(reported)
+        self.gamma = settings.discount(cfg)
         self.past: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.episodes: deque[Episode] = deque(maxlen=200)
         self.deaths: Counter[int] = Counter()  # lengths of episodes that terminated
@@ -45,10 +46,6 @@ class Watch:
         self.returns: list[tuple[float, float]] = []  # progress, mean return
         self.rates = (math.inf, -math.inf)  # the lowest and highest reward a step of any episode
         self.start: float | None = None  # progress at the first log that was seen: not 0 where the run was resumed
-
-    @property
-    def gamma(self) -> float:
-        return settings.discount(self.cfg)
 
     @property
     def growing(self) -> bool:
@@ -202,7 +199,7 @@ def critic_blind(w: Watch, now: Moment) -> Verdict:
     """The median, since few returns make a rough estimate. Not where returns grow all the same, nor where an
     expert's judgement is learned in place of the rewards."""
     past = w.past["train/explained_variance"]
-    if now.progress < EARLY or len(past) < KEPT or now.solved or settings.has_expert_critic(w.cfg):
+    if now.progress < EARLY or len(past) < KEPT or now.solved or settings.learns_from_judgement(w.cfg):
         return None
     median = statistics.median(past)
     if median > BLIND or w.growing:
@@ -252,7 +249,7 @@ def reward_scale(w: Watch, now: Moment) -> Verdict:
 def limit_terminates(w: Watch, now: Moment) -> Verdict:
     """Deaths of one and the same length, which is the longest there is, are a clock's. To γ = 0 no end matters."""
     times = w.deaths[w.longest]
-    if not settings.bootstraps(w.cfg) or times < 5 or w.longest < 10 or times < 0.25 * w.ended:
+    if w.gamma == 0 or times < 5 or w.longest < 10 or times < 0.25 * w.ended:
         return None
     if w.episodes and all(e.success for e in w.episodes if e.length == w.longest):
         return None
@@ -266,8 +263,8 @@ def limit_terminates(w: Watch, now: Moment) -> Verdict:
 
 
 def replay_overused(w: Watch, now: Moment) -> Verdict:
-    batch = settings.batch_size(w.cfg)
-    if batch is None or not settings.uses_replay(w.cfg) or now.step < 1000:
+    batch = settings.replay_batch_size(w.cfg)
+    if batch is None or now.step < 1000:
         return None
     times = now.updates * batch / now.step
     if times < OVERUSED:

@@ -60,14 +60,8 @@ class EnvBatch:
 
     def rest(self, which: Array) -> None:
         """Do not step these [n] bool until `begin` is called for them."""
-        self.awake = np.flatnonzero(~which).tolist()
-        for column in (
-            self.buffers.reward,
-            self.buffers.score,
-            self.buffers.terminated,
-            self.buffers.truncated,
-            self.buffers.over,
-        ):
+        s, self.awake = self.buffers, np.flatnonzero(~which).tolist()
+        for column in (s.reward, s.score, s.terminated, s.truncated, s.over):
             column[which] = 0
 
     @np.errstate(over="ignore", invalid="ignore")  # what is too large becomes an EnvError below
