@@ -26,7 +26,7 @@ ENVS, ROUNDS, FALL = 50, 4, 250.0  # whoever falls ends below it
 def measure(path: Path) -> list[dict[str, Any]]:
     saved = load_policy(path)
     envs: Any = make_vector(saved.task.for_scoring(), ENVS, backend="sync")
-    envs.lane.remember = False  # a vector would make them anew at every reset
+    envs.batch.renews = False  # a vector would make them anew at every reset
     rows = []
     try:
         for used in range(ROUNDS):

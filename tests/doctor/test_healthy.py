@@ -18,8 +18,8 @@ from tests.doctor.healthy import HEALTHY, TMaze, Walk
 
 
 def found(make, *probes, **case):
-    patient = TaskProbe(make, Case(**{"seconds": 4.0, "steps": 2000, "assumed": True, **case}))
-    return list(examine(patient, probes) if probes else examine(patient))
+    probe = TaskProbe(make, Case(**{"seconds": 4.0, "steps": 2000, "assumed": True, **case}))
+    return list(examine(probe, probes) if probes else examine(probe))
 
 
 # the warnings that are right: what a user should check, though the task can be learned
@@ -37,6 +37,7 @@ WARNED = {
 
 @pytest.mark.parametrize("make", HEALTHY)
 def test_a_healthy_task_of_an_odd_kind_gets_no_error(make):
+    np.random.seed(0)  # Unseeded draws from it: two of its starts can be alike by chance
     findings = found(make)
     assert [str(f) for f in findings if f.severity == "error"] == []
     assert [str(f) for f in findings if f.code == "not-examined"] == []  # an error of a probe's own

@@ -16,7 +16,7 @@ import cairn
 from cairn.algorithms import AggreVaTeDConfig, DQNConfig, HIROConfig, PPOConfig, SACConfig
 from cairn.cli.main import main
 from cairn.core.errors import CairnError
-from cairn.doctor.process import _with
+from cairn.doctor.process import _with_config
 from cairn.doctor.task_probe import Case
 from cairn.doctor.watchers import WATCHERS
 from tests.doctor.tasks import NotesCar, Puck
@@ -55,12 +55,15 @@ def test_a_healthy_task_from_python():
 
 def test_the_discount_of_the_agent_is_what_counts():
     case = Case()
-    assert _with(case, None).gamma == 0.99
-    assert _with(case, PPOConfig(gamma=0.9)).gamma == 0.9
-    assert _with(case, SACConfig(normalise=True)).normalises and _with(case, PPOConfig(normalise_obs=True)).normalises
-    assert _with(case, AggreVaTeDConfig(learner=PPOConfig(gamma=0.8))).gamma == 0.8
+    assert _with_config(case, None).gamma == 0.99
+    assert _with_config(case, PPOConfig(gamma=0.9)).gamma == 0.9
+    assert (
+        _with_config(case, SACConfig(normalise=True)).normalises
+        and _with_config(case, PPOConfig(normalise_obs=True)).normalises
+    )
+    assert _with_config(case, AggreVaTeDConfig(learner=PPOConfig(gamma=0.8))).gamma == 0.8
     hiro = HIROConfig(high=DQNConfig(gamma=0.9), every=10)
-    assert _with(case, hiro).gamma == pytest.approx(0.99) and _with(case, hiro).hindsight
+    assert _with_config(case, hiro).gamma == pytest.approx(0.99) and _with_config(case, hiro).hindsight
 
 
 def doctor(*args, capsys):

@@ -14,7 +14,7 @@ import torch
 from cairn.algorithms import DQNConfig, HIROConfig, PPOConfig, SACConfig, build
 from cairn.core.schedules import constant
 from cairn.core.types import Box, Discrete, Episode, Spec
-from cairn.doctor.watchers import WATCHERS, Watch, spoken, watching
+from cairn.doctor.watchers import WATCHERS, Watch, read_findings, watching
 from cairn.envs.task import Task
 from cairn.recipes.recipe import Recipe
 from cairn.runs.progress import Progress
@@ -248,11 +248,11 @@ def test_the_progress_line_names_what_was_said():
 
 def test_what_was_said_is_not_said_again_after_a_resume(tmp_path):
     assert run(tmp_path, scale=1.0) == {"reward-scale": 512}
-    assert watching(PPO, ARM, ["reward-scale"]).said == {"reward-scale"}
-    assert watching(PPO, ARM).said == set()
-    [(step, finding)] = spoken(tmp_path)
+    assert watching(PPO, ARM, ["reward-scale"]).reported == {"reward-scale"}
+    assert watching(PPO, ARM).reported == set()
+    [(step, finding)] = read_findings(tmp_path)
     assert step == 512 and finding.severity == "warning" and "Divide the reward" in finding.remedy
-    assert spoken(tmp_path / "nowhere") == []
+    assert read_findings(tmp_path / "nowhere") == []
 
 
 def test_a_look_takes_less_than_two_percent_of_the_fastest_steps():

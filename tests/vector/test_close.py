@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from cairn import PPO
 from cairn.envs.task import Task
-from cairn.vector.checks import tell
+from cairn.vector.checks import warn_once
 from cairn.vector.choose import make_vector
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ gym.register("close/Stuck-v0", Stuck)
 
 @pytest.fixture(autouse=True)
 def nothing_told() -> None:
-    tell.cache_clear()
+    warn_once.cache_clear()
 
 
 @pytest.mark.parametrize("backend", ["sync", "async", "sb3"])

@@ -90,6 +90,7 @@ def test_what_it_cannot_step_is_one_sentence():
         (Task("CartPole-v7"), "no task 'CartPole-v7'. Did you mean"),
         (Task("BipedalWalker-v3", args={"hardcore": True}), "takes no arguments"),
         (Task("cairn/BitFlip-v0"), "has no task"),
+        (lambda: gym.make("CartPole-v1"), "takes a task by its id, not a function"),
     ):
         with pytest.raises(CairnError, match=words):
             make_vector(task, 2, backend="envpool")
@@ -98,9 +99,10 @@ def test_what_it_cannot_step_is_one_sentence():
 def test_auto_takes_the_fastest_of_those_that_are_right(monkeypatch):
     from cairn.vector import choose as make
 
-    assert make.fitting(Task("CartPole-v1"), 1) == ["sync"]
-    assert make.fitting(Task("CartPole-v1"), 4) == ["sync", "async", "envpool"]
-    assert make.fitting(Task("cairn/BitFlip-v0"), 4) == ["sync", "async"]
+    assert make.suitable_backends(Task("CartPole-v1"), 1) == ["sync"]
+    assert make.suitable_backends(Task("CartPole-v1"), 4) == ["sync", "async", "envpool"]
+    assert make.suitable_backends(Task("cairn/BitFlip-v0"), 4) == ["sync", "async"]
+    assert make.suitable_backends(lambda: gym.make("CartPole-v1"), 4) == ["sync", "async"]
     speed = {"sync": 10.0, "async": 30.0, "envpool": 20.0}
     monkeypatch.setattr(make, "throughput", lambda task, n, backend, workers: speed[backend])
     assert choose(Task("CartPole-v1"), 4) == "async"
@@ -132,7 +134,7 @@ def test_throughput_counts_steps_that_are_steps(monkeypatch):
 
 
 def test_worlds_that_remember_are_made_anew_and_what_is_open_is_cut(monkeypatch):
-    monkeypatch.setattr("cairn.vector.envpool.WORN", 20)
+    monkeypatch.setattr("cairn.vector.envpool.RENEW_EVERY", 20)
     envs = EnvPool("BipedalWalker-v3", 3, threads=1)
     first = envs.reset([1, 2, 3])
     still, begun = np.zeros((3, 4), np.float32), [first]
@@ -148,4 +150,4 @@ def test_worlds_that_remember_are_made_anew_and_what_is_open_is_cut(monkeypatch)
     for _ in range(20):
         step = again.step(still)
     np.testing.assert_array_equal(step.obs, begun[1])
-    assert not EnvPool("CartPole-v1", 2, threads=1).remembers
+    assert not EnvPool("CartPole-v1", 2, threads=1).renews

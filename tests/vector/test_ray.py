@@ -51,10 +51,8 @@ def test_an_actor_that_is_killed_is_replaced_and_its_step_counted_as_lost():
 def test_what_an_actor_raises_is_one_sentence():
     envs = Ray([Task("CartPole-v1")] * 2, workers=2)
     envs.reset(range(2))
-    with pytest.raises(
-        EnvError, match=r"^environment 1 failed in its actor \(AttributeError: 'EnvBatch' object has no"
-    ) as told:
-        envs._do(1, "nonsense")
+    with pytest.raises(EnvError, match=r"^environment 1 failed in its actor \(KeyError: 'nonsense'\)") as told:
+        envs._call(1, "nonsense")
     assert "\n" not in str(told.value)
     envs.close()
 

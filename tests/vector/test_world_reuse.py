@@ -10,10 +10,10 @@ import pytest
 from cairn.core.errors import CairnError, EnvError
 from cairn.envs.task import Task
 from cairn.vector import world_reuse as module
-from cairn.vector.gymnasium import Gymnasium, _say_kept
+from cairn.vector.gymnasium import Gymnasium, _warn_not_renewed
 from cairn.vector.in_process import Sync
 from cairn.vector.processes import Workers
-from cairn.vector.world_reuse import remembers
+from cairn.vector.world_reuse import must_renew
 
 made = []
 
@@ -47,7 +47,7 @@ class Worn(gym.Env):
 def asked(make):
     env = make()
     try:
-        return remembers(make, env)
+        return must_renew(make, env)
     finally:
         env.close()
 
@@ -70,7 +70,7 @@ def test_box2d_is_known(name):
 def test_the_trial_alone_finds_bipedal_walker_out(monkeypatch):
     pytest.importorskip("Box2D")
     monkeypatch.setattr(module, "SECONDS", 20.0)  # however busy the machine is
-    assert module._tried(Task("BipedalWalker-v3")())
+    assert module._differs_on_replay(Task("BipedalWalker-v3")())
 
 
 def test_what_is_too_slow_or_fails_counts_as_one_that_remembers(monkeypatch):
@@ -100,8 +100,8 @@ def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch):
 
 def test_the_answer_is_kept_for_a_task(monkeypatch):
     calls = []
-    monkeypatch.setattr(module, "_found", {})
-    monkeypatch.setattr(module, "_tried", lambda make: calls.append(make) or False)
+    monkeypatch.setattr(module, "_known", {})
+    monkeypatch.setattr(module, "_differs_on_replay", lambda make: calls.append(make) or False)
     assert not asked(Task("CartPole-v1")) and not asked(Task("CartPole-v1")) and len(calls) == 1
     asked(Task("CartPole-v1", 50))
     assert len(calls) == 2
@@ -132,7 +132,7 @@ def test_one_that_cannot_be_made_twice_is_left_as_it_is():
 
 def test_the_old_one_is_closed_before_a_new_one_is_made():
     envs = Sync([Port])
-    envs.batch.remember = True
+    envs.batch.renews = True
     np.testing.assert_array_equal(rows(envs, [1]), rows(envs, [1]))
     assert Port.opened == 1
     envs.close()
@@ -204,7 +204,7 @@ def test_a_worker_tells_why_it_could_not_make_one_anew():
     try:
         rows(envs, [1])
         with pytest.raises(EnvError, match="environment 0 could not be made again: no seat left"):
-            envs._do(0, "renew")
+            envs._call(0, "renew")
         assert envs.processes[0].is_alive()
     finally:
         envs.close()
@@ -245,7 +245,7 @@ def test_a_second_reset_plays_as_the_first(backend):
 
 @pytest.mark.parametrize("cls", [gym.vector.SyncVectorEnv, partial(gym.vector.AsyncVectorEnv, context="fork")])
 def test_vectors_of_the_callers_are_left_as_they_are_which_is_said_once(cls, capsys):
-    _say_kept.cache_clear()
+    _warn_not_renewed.cache_clear()
     envs = gymnasium_vector(cls, [Worn, Worn])
     given = envs.env
     made.clear()

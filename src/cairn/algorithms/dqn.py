@@ -28,7 +28,7 @@ from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.seeding import seeded
-from cairn.nets.values import q_net
+from cairn.nets.values import ReturnHead, q_net
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,10 @@ class DQN(BaseAgent):
 
     def _judge(self, net: nn.Module, obs: Tensor) -> Tensor:
         """Q(s, ·) [B, actions] or, where those are kept, quantiles of the return [B, actions, K]."""
-        out: Tensor = net.quantiles(obs) if self.cfg.quantiles else net(obs)  # type: ignore[operator]
+        if self.cfg.quantiles:
+            assert isinstance(net, ReturnHead)  # as q_net makes it
+            return net.quantiles(obs)
+        out: Tensor = net(obs)
         return out
 
     @torch.no_grad()

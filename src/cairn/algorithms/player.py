@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cairn.core.agent import Agent
+from cairn.core.agent import Agent, Memory
 from cairn.core.errors import CairnError
 from cairn.core.types import Array, Discrete, Spec
 from cairn.nets.cnn import sees_images
@@ -33,7 +33,7 @@ class Player:
 
     def __init__(self, agent: Agent, *, explore: bool = False, device: str = "cpu") -> None:
         self.agent, self.explore, self.device = agent, explore, device
-        self.memory: Any = None
+        self.memory: Memory | None = None
 
     def __call__(self, obs: Array) -> Array:
         rows = torch.from_numpy(obs).to(self.device)
@@ -59,7 +59,7 @@ class Player:
 
     def subgoal(self) -> Array | None:
         """The points [N, d] that a hierarchy makes for, since it last acted."""
-        target = getattr(self.memory, "target", None)
+        target = None if self.memory is None else self.memory.target
         return None if target is None else target.cpu().numpy().copy()
 
     def forget(self, ended: Array) -> None:
@@ -140,11 +140,12 @@ def _together(agent: Agent) -> tuple[int, Array]:
     shapes = _Shapes()
     with shapes:
         _act_alike(agent, block + 1, seed=0)
-    watch = _Alike(block, shapes.found)
+    alike = torch.ones(block, dtype=torch.bool)
     for seed in range(2):
-        with watch:
+        with _Alike(block, shapes.found) as watch:
             _act_alike(agent, block, seed)
-    places = np.flatnonzero(watch.alike.numpy())
+        alike &= watch.alike
+    places = np.flatnonzero(alike.numpy())
     return (block, places) if len(places) > 1 else (1, np.zeros(1, np.int64))
 
 
@@ -157,11 +158,11 @@ def _act_alike(agent: Agent, count: int, seed: int) -> None:
     agent.act(same, explore=False, **({} if memory is None else {"memory": memory}))
 
 
-class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Shapes(TorchDispatchMode):
     """Notes the shape of every operation's results, in their order."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        TorchDispatchMode.__init__(self)
         self.found: list[tuple[int, ...]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -170,25 +171,21 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
 
-class _Alike(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Alike(TorchDispatchMode):
     """Watches every operation on equal rows: `alike` [block] tells at which places all results are those at the first.
 
     `others` are the shapes for a batch of another size. An axis that has another length there is one of rows.
     """
 
     def __init__(self, block: int, others: list[tuple[int, ...]]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.block, self.others = block, others
+        TorchDispatchMode.__init__(self)
+        self.block, self.others = block, iter(others)
         self.alike = torch.ones(block, dtype=torch.bool)
-
-    def __enter__(self) -> Any:
-        self.rest = iter(self.others)
-        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for tensor in _tensors(out):
-            self.alike &= self._compared(tensor, next(self.rest, ()))
+            self.alike &= self._compared(tensor, next(self.others, ()))
         return out
 
     def _compared(self, tensor: Tensor, other: tuple[int, ...]) -> Tensor:

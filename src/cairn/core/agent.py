@@ -19,6 +19,10 @@ Metrics = Mapping[str, Tensor | Callable[[], Tensor]]  # a function is called on
 class Memory(Protocol):
     """State of N open episodes that an agent needs to act: a hierarchy's subgoals, for example."""
 
+    @property
+    def target(self) -> Tensor | None:
+        """[N, d] the points that a hierarchy's low level makes for; None for an agent without subgoals."""
+
     def forget(self, which: Array) -> None:
         """[N] bool: these begin an episode."""
 

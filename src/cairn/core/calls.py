@@ -70,7 +70,8 @@ def must_take_one(function: Any, name: str, what: str) -> None:
 
 def keywords(cls: type[T]) -> type[T]:
     """A dataclass that answers an unknown or a missing field by one sentence."""
-    cls.__init__ = called()(cls.__init__)  # type: ignore[method-assign]
+    patched: Any = cls
+    patched.__init__ = called()(patched.__init__)
     return cls
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral, Real
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -68,12 +68,15 @@ WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a
 
 
 def validated(config: T, prefix: str = "") -> T:
-    """The same config, every value as its field states it; CairnError in one sentence where one cannot be read so."""
-    hints = get_type_hints(type(config), include_extras=True)
-    found = {f.name: getattr(config, f.name) for f in fields(config)}  # type: ignore[arg-type]
-    meant = {name: fit(f"{prefix}{name}", value, hints[name]) for name, value in found.items()}
-    changed = {name: value for name, value in meant.items() if value is not found[name]}
-    return replace(config, **changed) if changed else config  # type: ignore[type-var]
+    """The same config, every value as its field states it; CairnError in one sentence where one cannot be read so.
+
+    `config` is an instance of any dataclass.
+    """
+    hints, instance = get_type_hints(type(config), include_extras=True), cast(Any, config)
+    given = {f.name: getattr(instance, f.name) for f in fields(instance)}
+    read = {name: fit(f"{prefix}{name}", value, hints[name]) for name, value in given.items()}
+    changed = {name: value for name, value in read.items() if value is not given[name]}
+    return cast(T, replace(instance, **changed)) if changed else config
 
 
 def check(name: str, value: Any, hint: Any) -> None:

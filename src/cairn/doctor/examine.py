@@ -9,16 +9,16 @@ from cairn.doctor.finding import Finding
 from cairn.doctor.probes import FIRST, PROBES, Probe
 from cairn.doctor.task_probe import Raised, TaskProbe
 
-RESERVE = 0.1  # of the time given: probes are not begun within it
+RESERVE = 0.1  # share of the time in which no new probe is started
 
 
 def examine(p: TaskProbe, probes: Sequence[Probe] = PROBES) -> Iterator[Finding]:
     """Findings as they are made. Whatever the task does is a finding, not an error."""
     try:
         for probe in FIRST:
-            found = list(_tried(p, probe))
-            yield from found
-            if any(finding.severity == "error" for finding in found):
+            findings = list(_run(p, probe))
+            yield from findings
+            if any(finding.severity == "error" for finding in findings):
                 return
         yield from _all(p, probes)
     finally:
@@ -26,31 +26,33 @@ def examine(p: TaskProbe, probes: Sequence[Probe] = PROBES) -> Iterator[Finding]
 
 
 def _all(p: TaskProbe, probes: Sequence[Probe]) -> Iterator[Finding]:
-    said: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for i, probe in enumerate(probes):
         if p.left < RESERVE * p.case.seconds:
             yield late(p.case.seconds, [_name(one) for one in probes[i:]])
             return
-        for finding in _tried(p, probe):
-            if (finding.code, finding.evidence) not in said:  # a task that raises does so for every probe
-                said.add((finding.code, finding.evidence))
+        for finding in _run(p, probe):
+            if (finding.code, finding.evidence) not in reported:  # a task that raises does so for every probe
+                reported.add((finding.code, finding.evidence))
                 yield finding
 
 
-def _tried(p: TaskProbe, probe: Probe) -> Iterator[Finding]:
+def _run(p: TaskProbe, probe: Probe) -> Iterator[Finding]:
     try:
         yield from probe(p)
     except Raised as raised:
         yield _of(raised)
-    except Exception as error:  # ours, and no reason to say nothing else
+    except Exception as error:  # a fault of the probe: the others still run
         what = f"The probe {_name(probe)} could not be made."
         yield Finding("not-examined", "hint", what, f"{type(error).__name__}: {error}", "Report it, please.")
 
 
 def _of(raised: Raised) -> Finding:
     if raised.during == "make":
-        told = str(raised.error) if isinstance(raised.error, CairnError) else str(raised)
-        return Finding("cannot-make", "error", "The task cannot be made.", told, "Mend what it names, then ask again.")
+        reason = str(raised.error) if isinstance(raised.error, CairnError) else str(raised)
+        return Finding(
+            "cannot-make", "error", "The task cannot be made.", reason, "Mend what it names, then ask again."
+        )
     return Finding(
         "raises",
         "error",

@@ -1,4 +1,4 @@
-"""What the doctor says."""
+"""A finding of the doctor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RANKS: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing about a task. `code` never changes its meaning; docs/doctor.md tells each.
+    """One thing about a task. `code` never changes its meaning; docs/doctor.md explains each.
 
     error: learning fails or learns something else; warning: it is likely to; hint: worth knowing.
     """

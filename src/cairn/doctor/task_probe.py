@@ -28,11 +28,11 @@ LONGEST = 5_000  # steps of an episode that does not end
 
 @dataclass(frozen=True)
 class Case:
-    """What the doctor is told besides the task."""
+    """What the doctor knows besides the task."""
 
     name: str = "the task"
     gamma: float = 0.99  # γ
-    assumed: bool = False  # nobody said what γ is
+    assumed: bool = False  # no config gave γ
     hindsight: bool = False  # goals are relabelled
     normalises: bool = False  # the agent puts observations on one scale
     seconds: float = 60.0
@@ -48,11 +48,11 @@ class Raised(Exception):
 
 
 class TaskProbe:
-    """What every probe is given. `note` is told what the task is about to be asked, and "" when it has answered."""
+    """What every probe is given. `note` is called with the name of each call of the task, and "" when it returned."""
 
     def __init__(self, make: EnvMaker, case: Case | None = None, note: Callable[[str], None] | None = None) -> None:
         self.make, self.case, self.note = make, case or Case(), note or (lambda what: None)
-        self.begun = time.perf_counter()
+        self.start = time.perf_counter()
         self.rng = np.random.default_rng(0)
         self.copies: list[Copy] = []
         self.clock = {what: [0.0, 0.0] for what in ("make", "reset", "step", "compute_reward", "close")}
@@ -60,7 +60,7 @@ class TaskProbe:
     @property
     def left(self) -> float:
         """Seconds."""
-        return self.case.seconds - (time.perf_counter() - self.begun)
+        return self.case.seconds - (time.perf_counter() - self.start)
 
     @cached_property
     def bare(self) -> gym.Env[Any, Any]:
@@ -70,21 +70,21 @@ class TaskProbe:
 
     @cached_property
     def first(self) -> Copy:
-        """A copy that nobody minds being played with."""
-        return self._kept(self.bare)
+        """A scratch copy of the environment."""
+        return self._add(self.bare)
 
     @cached_property
     def twins(self) -> tuple[Twin, Twin]:
-        """Two more: how each began by itself, and then under one seed and with the same actions."""
+        """Two more copies, each reset without a seed and then played under one seed with the same actions."""
         actions = [draw(self.first.action_space, self.rng) for _ in range(FEW)]
         one, other = self.another(), self.another()
-        return tuple(Twin(copy, [copy.reset() for _ in range(3)], copy.run(SEED, actions)) for copy in (one, other))  # type: ignore[return-value]
+        return Twin.of(one, actions), Twin.of(other, actions)
 
     def another(self) -> Copy:
         """A fresh copy."""
-        return self._kept(self.ask("make", self.make))
+        return self._add(self.ask("make", self.make))
 
-    def _kept(self, env: gym.Env[Any, Any]) -> Copy:
+    def _add(self, env: gym.Env[Any, Any]) -> Copy:
         copy = Copy(self, env)
         self.copies.append(copy)
         return copy
@@ -126,7 +126,7 @@ class TaskProbe:
 
     @cached_property
     def plays(self) -> list[Trace]:
-        """Random and scripted episodes, begun as training begins them: one seed, then none."""
+        """Random and scripted episodes, start as training begins them: one seed, then none."""
         traces: list[Trace] = []
         self.play_on(traces, lambda: len(traces) >= EPISODES or sum(t.length for t in traces) >= self.case.steps)
         return traces
@@ -157,16 +157,16 @@ class TaskProbe:
         return out
 
     def ask(self, what: str, question: Callable[[], Any]) -> Any:
-        """Ask the task something, so that who waits outside knows what it is that does not answer."""
+        """Run a call of the task: its time is measured, and the parent process knows which call is running."""
         self.note(what)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
             return question()
-        except (Exception, SystemExit) as error:  # whatever a task does, it is the task's doing
+        except (Exception, SystemExit) as error:  # sys.exit too: it must not end the examination
             raise Raised(what, error) from error
         finally:
             self.note("")
-            self.clock[what][0] += time.perf_counter() - begun
+            self.clock[what][0] += time.perf_counter() - start
             self.clock[what][1] += 1
 
     def price(self, what: str) -> float:
@@ -183,8 +183,8 @@ class TaskProbe:
 class Copy:
     """One environment, its observations as flat arrays of their own."""
 
-    def __init__(self, patient: TaskProbe, env: gym.Env[Any, Any]) -> None:
-        self.patient, self.env = patient, env
+    def __init__(self, probe: TaskProbe, env: gym.Env[Any, Any]) -> None:
+        self.probe, self.env = probe, env
         self.spec, self.layout = spec_of_env(self.env)
 
     @property
@@ -192,18 +192,18 @@ class Copy:
         return self.env.action_space
 
     def reset(self, seed: int | None = None) -> Array:
-        obs, _ = self.patient.ask("reset", lambda: self.env.reset(seed=seed))
+        obs, _ = self.probe.ask("reset", lambda: self.env.reset(seed=seed))
         return self.flat(obs)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = self.patient.ask("step", lambda: self.env.step(action))
+        obs, reward, terminated, truncated, info = self.probe.ask("step", lambda: self.env.step(action))
         return self.flat(obs), float(reward), bool(terminated), bool(truncated), info
 
     def run(self, seed: int | None, actions: list[Any]) -> list[Array]:
         """The observations of a reset and of the actions after it, until the episode ends."""
-        return [moment.obs for moment in self.course(seed, actions)]
+        return [moment.obs for moment in self.play(seed, actions)]
 
-    def course(self, seed: int | None, actions: Iterable[Any]) -> list[Moment]:
+    def play(self, seed: int | None, actions: Iterable[Any]) -> list[Moment]:
         """The same with what was paid and how it ended; the reset itself pays 0."""
         moments = [Moment(self.reset(seed))]
         for action in actions:
@@ -221,7 +221,7 @@ class Copy:
 
     def episode(self, behaviour: Behaviour, until: float = float("inf"), *, first: bool = False) -> Trace:
         """Played to its end, to `until` or to where it is too long."""
-        act = policy(behaviour, self.action_space, self.patient.rng)
+        act = policy(behaviour, self.action_space, self.probe.rng)
         seen = [self.reset(0 if first else None)]
         rows, actions = [self.thin(seen[0])], []
         rewards: list[float] = []
@@ -236,8 +236,8 @@ class Copy:
             actions.append(as_row(self.action_space, action))
             rewards.append(reward)
             if terminated or truncated:
-                told = success_of(info)
-                success = None if told < 0 else bool(told)
+                verdict = success_of(info)
+                success = None if verdict < 0 else bool(verdict)
         achieved, desired = self._goals(seen)
         return Trace(
             behaviour,
@@ -271,8 +271,12 @@ class Moment:
 
 @dataclass(frozen=True)
 class Twin:
-    """A copy, its first three resets, and what it saw under `SEED`."""
+    """A copy, the observations of its first three resets, and those under `SEED`."""
 
     copy: Copy
-    begun: list[Array]
+    starts: list[Array]
     seen: list[Array]
+
+    @classmethod
+    def of(cls, copy: Copy, actions: list[Any]) -> Twin:
+        return cls(copy, [copy.reset() for _ in range(3)], copy.run(SEED, actions))

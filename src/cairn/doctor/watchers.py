@@ -1,4 +1,4 @@
-"""Watchers of a run: cheap looks at what training logs anyway, each of which speaks once.
+"""Watchers of a run: cheap checks of what training logs anyway, each of which reports once.
 
 They see episodes as they end and the metrics as they are written; nothing is computed in a step.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from cairn.core.calls import option
 from cairn.core.types import Box, Episode, Spec
+from cairn.doctor import settings
 from cairn.doctor.finding import Finding, Severity
 from cairn.runs.curves import read_remarks
 from cairn.runs.watching import Moment
@@ -33,22 +34,18 @@ EARLY, LATE = 0.2, 0.6  # of the run
 
 
 class Watch:
-    """The watchers of one run. `said` are codes that were spoken before it was resumed."""
+    """The watchers of one run. `reported` are the codes of findings from before it was resumed: each is given once."""
 
-    def __init__(self, cfg: Any, spec: Spec, said: Iterable[str] = ()) -> None:
-        self.cfg, self.spec, self.said = cfg, spec, set(said)
+    def __init__(self, cfg: Any, spec: Spec, reported: Iterable[str] = ()) -> None:
+        self.cfg, self.spec, self.reported = cfg, spec, set(reported)
+        self.gamma = settings.discount(cfg)
         self.past: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.episodes: deque[Episode] = deque(maxlen=200)
         self.deaths: Counter[int] = Counter()  # lengths of episodes that terminated
         self.longest = self.ended = 0
         self.returns: list[tuple[float, float]] = []  # progress, mean return
         self.rates = (math.inf, -math.inf)  # the lowest and highest reward a step of any episode
-        self.begun: float | None = None  # progress at the first log that was seen: not 0 where the run was resumed
-
-    @property
-    def gamma(self) -> float:
-        cfg = getattr(self.cfg, "learner", self.cfg)
-        return float(getattr(getattr(cfg, "high", cfg), "gamma", 0.99))
+        self.start: float | None = None  # progress at the first log that was seen: not 0 where the run was resumed
 
     @property
     def growing(self) -> bool:
@@ -69,11 +66,11 @@ class Watch:
         return statistics.mean(values[-share:]) - statistics.mean(values[:share]) > statistics.pstdev(values)
 
     def watched(self, now: Moment) -> float:
-        """The share of the run that was watched, which a resumed run's watcher begins anew."""
-        return now.progress if self.begun is None or self.begun < EARLY / 2 else now.progress - self.begun
+        """The share of the run that this watcher saw: of a resumed run, only since it was resumed."""
+        return now.progress if self.start is None or self.start < EARLY / 2 else now.progress - self.start
 
     def episode(self, episode: Episode, terminated: bool) -> None:
-        """One that ended, and whether the task said that it was an end."""
+        """Count an episode that ended, and whether it terminated (else it was truncated)."""
         self.episodes.append(episode)
         rate = episode.total / max(episode.length, 1)
         self.rates = min(self.rates[0], rate), max(self.rates[1], rate)
@@ -83,37 +80,37 @@ class Watch:
             self.deaths[episode.length] += 1
 
     def check(self, now: Moment) -> list[Finding]:
-        """What there is to say now that has not been said."""
-        if self.begun is None:
-            self.begun = now.progress
+        """New findings at this log."""
+        if self.start is None:
+            self.start = now.progress
         for name, value in now.values.items():
             self.past[name].append(value)
         if "rollout/ep_rew_mean" in now.values:
             self.returns.append((now.progress, now.values["rollout/ep_rew_mean"]))
-        found = []
+        findings = []
         for code, watcher in WATCHERS.items():
-            if code not in self.said:
-                told = watcher(self, now)
-                if told is not None:
-                    self.said.add(code)
-                    found.append(Finding(code, *told))
-        return found
+            if code not in self.reported:
+                verdict = watcher(self, now)
+                if verdict is not None:
+                    self.reported.add(code)
+                    findings.append(Finding(code, *verdict))
+        return findings
 
 
-def watching(cfg: Any, spec: Spec, said: Iterable[str] = ()) -> Watch:
-    """The watchers of a run that begins, or goes on where some have spoken: their codes are `said`."""
-    return Watch(cfg, spec, said=said)
+def watching(cfg: Any, spec: Spec, reported: Iterable[str] = ()) -> Watch:
+    """The watchers of a new run, or of a resumed one with the codes that were reported before."""
+    return Watch(cfg, spec, reported)
 
 
-def spoken(folder: Path) -> list[tuple[int, Finding]]:
-    """What watchers said in the run of a folder, and at which step: for whoever reports on it."""
+def read_findings(folder: Path) -> list[tuple[int, Finding]]:
+    """(step, finding) of the watchers of a run, from its folder."""
     return [(body.pop("step"), Finding(**body)) for body in read_remarks(folder)[0]]
 
 
-Told = tuple[Severity, str, str, str] | None
+Verdict = tuple[Severity, str, str, str] | None  # severity, what, evidence, remedy
 
 
-def not_finite(w: Watch, now: Moment) -> Told:
+def not_finite(w: Watch, now: Moment) -> Verdict:
     bad = [name for name, value in now.values.items() if not math.isfinite(value)]
     if not bad:
         return None
@@ -121,7 +118,7 @@ def not_finite(w: Watch, now: Moment) -> Told:
     return "error", "Training has become NaN or infinite.", f"{', '.join(bad)} at step {now.step:,}", remedy
 
 
-def q_beyond(w: Watch, now: Moment) -> Told:
+def q_beyond(w: Watch, now: Moment) -> Verdict:
     """|Q| can be no larger than a whole return, or than the mean reward for ever."""
     if not w.episodes or w.gamma == 1:
         return None
@@ -142,10 +139,10 @@ def _sigma(entropy: float, dim: int) -> float:
     return math.exp(min(max(exponent, -100.0), 100.0)) if math.isfinite(exponent) else exponent
 
 
-def entropy_collapsed(w: Watch, now: Moment) -> Told:
+def entropy_collapsed(w: Watch, now: Moment) -> Verdict:
     entropy = now.values.get("train/entropy")
     if entropy is None or now.progress > 0.5 or now.solved or "train/ent_coef" in now.values:
-        return None  # who steers the entropy itself may hold it where it likes
+        return None  # the algorithm sets the entropy itself
     action = w.spec.action
     if isinstance(action, Box):
         sigma = _sigma(entropy, action.dim)
@@ -160,7 +157,7 @@ def entropy_collapsed(w: Watch, now: Moment) -> Told:
     return "warning", "The policy has stopped exploring.", evidence, remedy
 
 
-def std_stuck(w: Watch, now: Moment) -> Told:
+def std_stuck(w: Watch, now: Moment) -> Verdict:
     """A standard deviation that is learned moves a little with every update; a clamped one does not."""
     past = w.past["train/entropy"]
     if not isinstance(w.spec.action, Box) or len(past) < 5 or "train/ent_coef" in now.values:
@@ -173,7 +170,7 @@ def std_stuck(w: Watch, now: Moment) -> Told:
     return "error", "The policy's standard deviation does not move.", evidence, remedy
 
 
-def actions_saturated(w: Watch, now: Moment) -> Told:
+def actions_saturated(w: Watch, now: Moment) -> Verdict:
     """Of normal actions with deviation σ around the middle, 1 - erf(1/σ√2) lie beyond ±1."""
     entropy = now.values.get("train/entropy")
     if not isinstance(w.spec.action, Box) or not w.spec.action.bounded or entropy is None:
@@ -189,7 +186,7 @@ def actions_saturated(w: Watch, now: Moment) -> Told:
     return "warning", "Actions are saturated: noise decides which bound they are at.", evidence, remedy
 
 
-def kl_large(w: Watch, now: Moment) -> Told:
+def kl_large(w: Watch, now: Moment) -> Verdict:
     past = list(w.past["train/approx_kl"])[-3:]
     if len(past) < 3 or min(past) < KL:
         return None
@@ -198,11 +195,11 @@ def kl_large(w: Watch, now: Moment) -> Told:
     return "warning", "The policy jumps with every update.", evidence, remedy
 
 
-def critic_blind(w: Watch, now: Moment) -> Told:
-    """The median, since few returns make a rough estimate. Who learns all the same does without it; an imitator's
-    critic is told something else."""
+def critic_blind(w: Watch, now: Moment) -> Verdict:
+    """The median, since few returns make a rough estimate. Not where returns grow all the same, nor where an
+    expert's judgement is learned in place of the rewards."""
     past = w.past["train/explained_variance"]
-    if now.progress < EARLY or len(past) < KEPT or now.solved or hasattr(w.cfg, "learner"):
+    if now.progress < EARLY or len(past) < KEPT or now.solved or settings.learns_from_judgement(w.cfg):
         return None
     median = statistics.median(past)
     if median > BLIND or w.growing:
@@ -212,8 +209,8 @@ def critic_blind(w: Watch, now: Moment) -> Told:
     return "warning", "The critic explains nothing.", evidence, remedy
 
 
-def units_dead(w: Watch, now: Moment) -> Told:
-    """Early on a batch may hold one and the same picture many times, to which most units rest; who learns is well."""
+def units_dead(w: Watch, now: Moment) -> Verdict:
+    """Not early on, where a batch may hold one picture many times and most units are 0; nor where returns grow."""
     past = {name: list(w.past[name])[-3:] for name in now.values if name.endswith("/dead_units")}
     dead = {name: min(shares) for name, shares in past.items() if len(shares) == 3 and min(shares) >= DEAD}
     if not dead or w.watched(now) < EARLY or now.solved or w.improved:
@@ -224,7 +221,7 @@ def units_dead(w: Watch, now: Moment) -> Told:
     return "warning", "Most units of a network are dead.", evidence, remedy
 
 
-def no_reward(w: Watch, now: Moment) -> Told:
+def no_reward(w: Watch, now: Moment) -> Verdict:
     """After a resume there must be as much to go by as at the start of a run."""
     if w.watched(now) < EARLY or w.ended < 10 or w.deaths or now.solved or any(e.success for e in w.episodes):
         return None
@@ -237,8 +234,8 @@ def no_reward(w: Watch, now: Moment) -> Told:
     return "warning", "No reward has ever been seen that differs from the others.", evidence, remedy
 
 
-def reward_scale(w: Watch, now: Moment) -> Told:
-    if len(w.episodes) < 5 or getattr(w.cfg, "normalise_reward", False):
+def reward_scale(w: Watch, now: Moment) -> Verdict:
+    if len(w.episodes) < 5 or settings.normalises_rewards(w.cfg):
         return None
     horizon = 1 / (1 - w.gamma) if w.gamma < 1 else math.inf
     sizes = [abs(e.total) / max(e.length, 1) * min(horizon, e.length) for e in w.episodes]
@@ -249,10 +246,10 @@ def reward_scale(w: Watch, now: Moment) -> Told:
     return "warning", "Returns are too large for a critic.", f"about {size:.3g} within the discount's horizon", remedy
 
 
-def limit_terminates(w: Watch, now: Moment) -> Told:
+def limit_terminates(w: Watch, now: Moment) -> Verdict:
     """Deaths of one and the same length, which is the longest there is, are a clock's. To γ = 0 no end matters."""
     times = w.deaths[w.longest]
-    if getattr(w.cfg, "gamma", 1.0) == 0 or times < 5 or w.longest < 10 or times < 0.25 * w.ended:
+    if w.gamma == 0 or times < 5 or w.longest < 10 or times < 0.25 * w.ended:
         return None
     if w.episodes and all(e.success for e in w.episodes if e.length == w.longest):
         return None
@@ -265,9 +262,9 @@ def limit_terminates(w: Watch, now: Moment) -> Told:
     return "warning", what, evidence, remedy
 
 
-def replay_overused(w: Watch, now: Moment) -> Told:
-    batch = getattr(w.cfg, "batch_size", None)
-    if batch is None or not hasattr(w.cfg, "capacity") or now.step < 1000:
+def replay_overused(w: Watch, now: Moment) -> Verdict:
+    batch = settings.replay_batch_size(w.cfg)
+    if batch is None or now.step < 1000:
         return None
     times = now.updates * batch / now.step
     if times < OVERUSED:
@@ -277,7 +274,7 @@ def replay_overused(w: Watch, now: Moment) -> Told:
     return "warning", "The replay is overused.", evidence, remedy
 
 
-def plateau(w: Watch, now: Moment) -> Told:
+def plateau(w: Watch, now: Moment) -> Verdict:
     """The last 40 % of a run no better than what came before, by less than the noise between logs."""
     if now.progress < LATE or now.solved or len(w.returns) < 20:
         return None
@@ -290,7 +287,7 @@ def plateau(w: Watch, now: Moment) -> Told:
     return "hint", "The return no longer grows.", evidence, remedy
 
 
-def subgoals_missed(w: Watch, now: Moment) -> Told:
+def subgoals_missed(w: Watch, now: Moment) -> Verdict:
     past = w.past["hiro/subgoal_reached"]
     if now.progress < EARLY or len(past) < 3 or max(past) > MISSED:
         return None
@@ -299,7 +296,7 @@ def subgoals_missed(w: Watch, now: Moment) -> Told:
     return "warning", "Subgoals are not reached.", evidence, remedy
 
 
-def expert_inconsistent(w: Watch, now: Moment) -> Told:
+def expert_inconsistent(w: Watch, now: Moment) -> Verdict:
     """An untrained policy cannot be better than the expert: then Q* and V* do not belong together."""
     advantage, q = w.past["imitation/advantage"], w.past["imitation/q"]
     if len(advantage) < 3 or now.progress > EARLY:
@@ -312,7 +309,7 @@ def expert_inconsistent(w: Watch, now: Moment) -> Told:
     return "warning", "The expert's values are inconsistent.", evidence, remedy
 
 
-WATCHERS: dict[str, Callable[[Watch, Moment], Told]] = {
+WATCHERS: dict[str, Callable[[Watch, Moment], Verdict]] = {
     "run-not-finite": not_finite,
     "q-beyond-rewards": q_beyond,
     "std-stuck": std_stuck,

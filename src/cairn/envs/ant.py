@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import mujoco  # type: ignore[import-untyped]
+import mujoco
 import numpy as np
 from gymnasium import spaces
 

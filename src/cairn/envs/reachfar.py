@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
-import mujoco  # type: ignore[import-untyped]
+import mujoco
 import numpy as np
 from gymnasium import spaces
-from gymnasium_robotics.envs.fetch.reach import MujocoFetchReachEnv  # type: ignore[import-untyped]
+from gymnasium_robotics.envs.fetch.reach import MujocoFetchReachEnv
 
 from cairn.core.checks import one_of
 from cairn.core.goals import Region, Within

@@ -204,7 +204,7 @@ class Task:
         args = dict(self.args) if self.render_mode is None else {**self.args, "render_mode": self.render_mode}
         with rendering.not_needed():
             env = self._made(limit, args)
-        drawn = getattr(env, "render_mode", None) not in (None, "human")
+        drawn = env.render_mode not in (None, "human")
         if drawn and rendering.uses_mujoco(env) and not rendering.choose():
             env.close()
             raise CairnError(f"{self.id} cannot be drawn here: {rendering.MISSING}.")

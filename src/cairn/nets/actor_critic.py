@@ -50,8 +50,7 @@ class ActorCritic(nn.Module):
         self.value_head = Linear(features, 1)
         self.log_std = nn.Parameter(torch.full((0 if self.discrete else width,), log_std))
         if isinstance(self.trunk, MLP):
-            for layer in self.trunk.layers:
-                orthogonal_(layer, math.sqrt(2))  # type: ignore[arg-type]
+            self.trunk.orthogonal_(math.sqrt(2))
         orthogonal_(self.policy_head, 0.01)
         orthogonal_(self.value_head, 1.0)
 

@@ -201,6 +201,16 @@ class ImpalaCNN(CNN):
         return x.relu_()
 
 
-def image_net(kind: Vision, spec: Spec, fan_out: int | None = None, **options: bool | int) -> CNN:
-    """The network of that name."""
-    return {"nature": NatureCNN, "impala": ImpalaCNN}[kind](spec, fan_out, **options)  # type: ignore[arg-type]
+def image_net(
+    kind: Vision,
+    spec: Spec,
+    fan_out: int | None = None,
+    *,
+    bf16: bool = False,
+    orthogonal: bool = False,
+    streams: int = 1,
+    layer_norm: bool = False,
+) -> CNN:
+    """The network of that name; see `CNN` for its settings."""
+    networks: dict[Vision, type[CNN]] = {"nature": NatureCNN, "impala": ImpalaCNN}
+    return networks[kind](spec, fan_out, bf16=bf16, orthogonal=orthogonal, streams=streams, layer_norm=layer_norm)

@@ -34,7 +34,7 @@ def graphed(learn: Callable[..., Found], generator: Generator) -> Callable[..., 
             graph.replay()
             return found
         calls[kind] = calls.get(kind, 0) + 1
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         if calls[kind] <= WARM_UP:
             with torch.cuda.stream(side):

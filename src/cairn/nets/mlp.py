@@ -30,12 +30,14 @@ class FastTanh(torch.autograd.Function):
         return out
 
 
+_fast_tanh: Callable[[Tensor], Tensor] = FastTanh.apply
+
+
 def tanh(x: Tensor) -> Tensor:
     """Small tensors are not worth the detour."""
     if x.is_cuda or x.numel() < 2**16:
         return x.tanh()
-    out: Tensor = FastTanh.apply(x)  # type: ignore[no-untyped-call]
-    return out
+    return _fast_tanh(x)
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "tanh": tanh, "silu": F.silu}
@@ -93,6 +95,11 @@ class MLP(nn.Module):
         # Small networks spend their time in Python: walk the parameters themselves, not three modules deep.
         self.stack = [(layer.weight, layer.bias) for layer in layers]
 
+    def orthogonal_(self, gain: float) -> None:
+        """`orthogonal_` for every layer."""
+        for weight, bias in self.stack:
+            _orthogonal(weight, bias, gain)
+
     def forward(self, x: Tensor, frozen: bool = False, member: int | None = None) -> Tensor:
         """`member` runs one of an ensemble alone, [B, in] -> [B, out].
 
@@ -119,6 +126,10 @@ def flat(obs: Tensor) -> Tensor:
 
 def orthogonal_(layer: Linear, gain: float) -> None:
     """Orthogonal weights and zero biases, member by member: the initialisation on-policy agents want."""
-    for weight in layer.weight.data.view(-1, *layer.weight.shape[-2:]):
-        nn.init.orthogonal_(weight, gain)
-    nn.init.zeros_(layer.bias)
+    _orthogonal(layer.weight, layer.bias, gain)
+
+
+def _orthogonal(weight: Tensor, bias: Tensor, gain: float) -> None:
+    for member in weight.data.view(-1, *weight.shape[-2:]):
+        nn.init.orthogonal_(member, gain)
+    nn.init.zeros_(bias)

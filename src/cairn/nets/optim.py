@@ -61,7 +61,7 @@ class Optimizer:
 
     def step(self, loss: Tensor) -> None:
         grad = self.flat.grad.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         with torch.no_grad():
             if self.max_norm is not None:
                 grad.mul_((self.max_norm / (torch.linalg.vector_norm(grad) + 1e-6)).clamp_(max=1.0))

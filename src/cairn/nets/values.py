@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from cairn.core.types import Spec
-from cairn.nets.cnn import Vision, image_net, sees_images
+from cairn.nets.cnn import CNN, Vision, image_net, sees_images
 from cairn.nets.mlp import MLP, Linear
 
 
@@ -56,11 +56,12 @@ def q_net(
         if images:
             return image_net(cnn, spec, actions, bf16=bf16, layer_norm=layer_norm)
         return MLP(width, hidden, actions, layer_norm=layer_norm)
-    head = {"quantiles": quantiles or 1, "dueling": dueling}
-    if not images:
+    body: CNN | MLP
+    if images:
+        body = image_net(cnn, spec, bf16=bf16, layer_norm=layer_norm, streams=2 if dueling else 1)
+        features = body.features
+    else:
         *lower, last = hidden
         features = 2 * last if dueling else last
         body = MLP(width, (*lower, features), None, layer_norm=layer_norm)
-        return ReturnHead(body, features, actions, **head)  # type: ignore[arg-type]
-    seer = image_net(cnn, spec, bf16=bf16, layer_norm=layer_norm, streams=2 if dueling else 1)
-    return ReturnHead(seer, seer.features, actions, **head)  # type: ignore[arg-type]
+    return ReturnHead(body, features, actions, quantiles=quantiles or 1, dueling=dueling)

@@ -95,8 +95,12 @@ class Packed:
         self.shape, self.dtype, self.each = shape, dtype, each
         whole = int(np.prod(shape)) * np.dtype(dtype).itemsize + 64  # what zlib may make of noise
         self.live, self.size = max(each * live, 8 * whole), max(each * live, 8 * whole) + each * slack + whole
-        fields = {"packed": ((self.size,), "uint8"), "place": ((slots,), "int64"), "length": ((slots,), "int32")}
-        self.storage = Storage(fields, folder)  # type: ignore[arg-type]
+        fields: dict[str, tuple[tuple[int, ...], str]] = {
+            "packed": ((self.size,), "uint8"),
+            "place": ((slots,), "int64"),
+            "length": ((slots,), "int32"),
+        }
+        self.storage = Storage(fields, folder)
         self.bytes, self.place, self.length = (self.storage.arrays[name] for name in fields)
         self.sums = Sums("packed", self.bytes)
         self.written = 0  # bytes since the beginning

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from cairn.core.errors import CairnError
 from cairn.report.gather import gather
@@ -31,10 +32,10 @@ class Server(ThreadingHTTPServer):
         except OverflowError:
             raise CairnError(f"port is {port}; it must be at most 65535.") from None
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A visitor who leaves before the page has come is no error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:

@@ -18,7 +18,7 @@ from cairn.core.types import Array, Episode
 from cairn.envs.task import Task
 from cairn.report.play import play
 from cairn.runs.evaluation import Policy
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 
 SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
 SPHERE = 2  # MuJoCo's number for one
@@ -67,7 +67,7 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
         why = error.strerror or str(error).splitlines()[0]
         raise CairnError(f"{out} could not be written as a video ({why}); name a file such as video.mp4.") from error
     finally:
-        shut(env)
+        close_env(env)
         with contextlib.suppress(OSError):
             part.unlink()
     return played

@@ -1,4 +1,4 @@
-"""What an environment returned, checked: numpy would broadcast or convert much that means a mistake."""
+"""Checks of what an environment returned: numpy would broadcast or convert much that means a mistake."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Misfit(Exception):
 
 
 def blame(index: int, error: BaseException, when: str = "") -> EnvError:
-    """Whatever a task raises must reach the user as its fault, not as ours."""
+    """The EnvError for whatever a task raised: the user must see it as the task's fault, not as ours."""
     if isinstance(error, Hang):
         return EnvError(index, f"did not answer within {error.args[0]:g} s{when}")
     if isinstance(error, Misfit):
@@ -54,7 +54,7 @@ class Rows:
 
     def __init__(self, spec: Spec, layout: Callable[[Any], Array]) -> None:
         self.shape, self.dtype, self.layout = spec.obs_shape, np.dtype(spec.obs_dtype), layout
-        self.kinds = NUMBERS if self.dtype.kind == "f" else ""  # those that need no second look
+        self.kinds = NUMBERS if self.dtype.kind == "f" else ""  # these need no further check
 
     def __call__(self, obs: Any) -> Array:
         try:
@@ -70,9 +70,9 @@ class Rows:
         ):
             out: Array = row
             return out
-        return self._looked_at(row)
+        return self._check(row)
 
-    def _looked_at(self, row: Any) -> Array:
+    def _check(self, row: Any) -> Array:
         try:
             row = np.asarray(row)
         except ValueError:
@@ -87,15 +87,15 @@ class Rows:
         return checked
 
 
-def began(out: Any) -> Any:
-    """The observation that a reset returned."""
+def check_reset(out: Any) -> Any:
+    """The observation that a reset returned; Misfit where it returned something else than (obs, info)."""
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not isinstance(out[1], Mapping):
         raise Misfit(f"{_kind(out)} from reset, not (observation, info): {OLD}")
     return out[0]
 
 
-def stepped(out: Any) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
-    """What a step returned: observation, reward, terminated, truncated, info."""
+def check_step(out: Any) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
+    """What a step returned: observation, reward, terminated, truncated, info; Misfit where one is of another type."""
     if not isinstance(out, (tuple, list)) or len(out) != 5:
         raise Misfit(f"{_kind(out)} from step, not five: {OLD}")
     obs, reward, terminated, truncated, info = out
@@ -145,7 +145,7 @@ def _short(value: Any) -> str:
 
 
 class Checked(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment for a vector that is not ours: what it returns is checked, and handed on as it is."""
+    """An environment for a vector that is not ours: what it returns is checked and passed on unchanged."""
 
     def __init__(self, env: gym.Env[Any, Any], row: Rows) -> None:
         super().__init__(env)
@@ -154,7 +154,7 @@ class Checked(gym.Wrapper[Any, Any, Any, Any]):
     def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
         try:
             out = self.env.reset(**given)
-            self.row(began(out))
+            self.row(check_reset(out))
         except (Exception, SystemExit) as error:
             raise blame(0, error, " at reset") from error
         return out
@@ -162,13 +162,13 @@ class Checked(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         try:
             out = self.env.step(action)
-            self.row(stepped(out)[0])
+            self.row(check_step(out)[0])
         except (Exception, SystemExit) as error:
             raise blame(0, error) from error
         return out
 
 
-def made(index: int, make: Callable[[], Any]) -> Any:
+def make_env(index: int, make: Callable[[], Any]) -> Any:
     """An environment; EnvError where making it failed. A CairnError is a sentence for the user already."""
     try:
         return make()
@@ -178,19 +178,22 @@ def made(index: int, make: Callable[[], Any]) -> Any:
         raise blame(index, error, " while it was made") from error
 
 
-def remade(index: int, make: Callable[[], Any]) -> Any:
+def remake_env(index: int, make: Callable[[], Any]) -> Any:
     """An environment in the place of one that was closed; EnvError where making it failed, in whatever way."""
     try:
-        return made(index, make)
+        return make_env(index, make)
     except EnvError:
         raise
     except CairnError as error:
         raise EnvError(index, f"could not be made again: {error}") from error
 
 
-def shut(env: Any) -> None:
-    """Close an environment, or a vector of them, whose work is done: what that raises undoes nothing, and is told."""
-    tell(fault_at_close(env))
+def close_env(env: Any) -> None:
+    """Close an environment, or a vector of them, whose work is done: an error there becomes a warning."""
+    warn_once(fault_at_close(env))
+
+
+shut = close_env  # the name that collect, runs and api still import
 
 
 def fault_at_close(env: Any) -> str:
@@ -204,8 +207,8 @@ def fault_at_close(env: Any) -> str:
 
 
 @functools.cache
-def tell(fault: str) -> None:
-    """Once, however many environments fail in the same way."""
+def warn_once(fault: str) -> None:
+    """Print a fault once, however many environments fail in the same way; nothing for ""."""
     if fault:
         print(f"cairn: {' '.join(fault.split())}", file=sys.stderr)
 

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -16,9 +16,10 @@ from cairn.core.checks import Envs, NonNegative, Parallel, fit, short
 from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Box
+from cairn.envs.task import Task
 from cairn.vector.atari import Atari
-from cairn.vector.checks import shut
-from cairn.vector.envpool import EnvPool, why_not
+from cairn.vector.checks import close_env
+from cairn.vector.envpool import EnvPool, envpool_fault
 from cairn.vector.history import HistoryVector
 from cairn.vector.in_process import Sync
 from cairn.vector.processes import Workers
@@ -30,9 +31,16 @@ Speeds = dict[tuple[Backend, int], float]
 
 
 def make_vector(
-    task: EnvMaker, num_envs: int, *, backend: Backend, workers: int = 0, timeout: float = 120.0, address: str = ""
+    task: Task | EnvMaker,
+    num_envs: int,
+    *,
+    backend: Backend,
+    workers: int = 0,
+    timeout: float = 120.0,
+    address: str = "",
 ) -> Vector:
-    """`num_envs` copies of one task.
+    """`num_envs` copies of one task. A plain function that makes an environment works with every backend but atari and
+    envpool, which need a task's id.
 
     auto     the fastest of the following that is installed and right for the task
     sync     one after the other, in this process
@@ -49,18 +57,14 @@ def make_vector(
     if backend == "auto":
         backend = choose(task, num_envs)
     if backend == "atari":
-        game: Game | None = getattr(task, "game", None)
+        game = _game(task)
         if game is None:
             raise CairnError(
                 f"the atari vector plays Atari games only (ALE/...); use {option('vector', 'sync')} or async."
             )
         return Atari(game, num_envs, threads=workers)
     if backend == "envpool":
-        fault = unlike(task)
-        if fault is not None:
-            raise CairnError(fault)
-        pool = EnvPool(getattr(task, "id", ""), num_envs, limit=_limit(task), threads=workers)
-        return _shown(pool, task)
+        return _envpool(task, num_envs, threads=workers)
     if backend == "sb3":
         if importlib.util.find_spec("stable_baselines3") is None:
             raise CairnError("the sb3 vector needs an extra: pip install 'cairn-rl[sb3]'.")
@@ -75,42 +79,45 @@ def make_vector(
     return Sync(makers, timeout=timeout)
 
 
-def scoring_vector(task: EnvMaker, episodes: int) -> Vector:
-    """Environments in which that many episodes are scored: a game's own vector, else the original, here."""
-    if fitting(task, 1) == ["atari"]:
+def scoring_vector(task: Task | EnvMaker, episodes: int) -> Vector:
+    """Environments for scoring that many episodes: ALE's vector for an Atari game, else the task in this process."""
+    if suitable_backends(task, 1) == ["atari"]:
         return make_vector(task, min(episodes, 50), backend="atari")  # together: all wait for the longest game
     return make_vector(task, min(episodes, 20), backend="sync")
 
 
-def choose(task: EnvMaker, num_envs: int, workers: int = 0) -> Backend:
+def choose(task: Task | EnvMaker, num_envs: int, workers: int = 0) -> Backend:
     """What "auto" stands for: of those that are right for the task, the one that steps it the fastest here."""
-    found = {backend: throughput(task, num_envs, backend, workers=workers) for backend in fitting(task, num_envs)}
-    return max(found, key=lambda backend: found[backend])
+    suitable = suitable_backends(task, num_envs)
+    speed = {backend: throughput(task, num_envs, backend, workers=workers) for backend in suitable}
+    return max(speed, key=lambda backend: speed[backend])
 
 
-def speeds(task: EnvMaker, counts: Sequence[int], *, workers: int = 0, seconds: float = 1.0) -> Speeds:
+def speeds(task: Task | EnvMaker, counts: Sequence[int], *, workers: int = 0, seconds: float = 1.0) -> Speeds:
     """(backend, environments) -> steps a second, for every backend that is installed and right for the task."""
-    found: Speeds = {}
-    for count in counts:
-        for backend in fitting(task, count):
-            found[backend, count] = throughput(task, count, backend, workers=workers, seconds=seconds)
-    return found
+    return {
+        (backend, count): throughput(task, count, backend, workers=workers, seconds=seconds)
+        for count in counts
+        for backend in suitable_backends(task, count)
+    }
 
 
-def fitting(task: EnvMaker, num_envs: int) -> list[Backend]:
+def suitable_backends(task: Task | EnvMaker, num_envs: int) -> list[Backend]:
     """The backends worth a trial."""
-    game: Game | None = getattr(task, "game", None)
+    game = _game(task)
     if game is not None:
         return ["atari"] if game.mode is None and game.difficulty is None else ["async"]
-    found: list[Backend] = ["sync"]
+    suitable: list[Backend] = ["sync"]
     if num_envs > 1 and (os.cpu_count() or 1) > 1:
-        found.append("async")
-    if num_envs > 1 and unlike(task) is None:
-        found.append("envpool")
-    return found
+        suitable.append("async")
+    if num_envs > 1 and isinstance(task, Task) and envpool_mismatch(task) is None:
+        suitable.append("envpool")
+    return suitable
 
 
-def throughput(task: EnvMaker, num_envs: int, backend: Backend, *, workers: int = 0, seconds: float = 0.3) -> float:
+def throughput(
+    task: Task | EnvMaker, num_envs: int, backend: Backend, *, workers: int = 0, seconds: float = 0.3
+) -> float:
     """Environment steps a second under random actions."""
     envs = make_vector(task, num_envs, backend=backend, workers=workers)
     try:
@@ -122,34 +129,33 @@ def throughput(task: EnvMaker, num_envs: int, backend: Backend, *, workers: int 
             else rng.integers(0, spec.n, num_envs)
             for _ in range(16)
         ]
-        envs.step(actions[0])  # what is made at the first step is no part of it
-        begun, rounds, steps = time.perf_counter(), 0, 0
-        while (taken := time.perf_counter() - begun) < seconds:
+        envs.step(actions[0])  # the first step may allocate: it is not timed
+        start, rounds, steps = time.perf_counter(), 0, 0
+        while (elapsed := time.perf_counter() - start) < seconds:
             steps += int(envs.step(actions[rounds % 16]).valid.sum())
             rounds += 1
-        return steps / taken
+        return steps / elapsed
     finally:
         envs.close()
 
 
-def unlike(task: EnvMaker) -> str | None:
-    """Why EnvPool's task of this name is not the one that was asked for, in one sentence; None where it is."""
-    name = getattr(task, "id", "")
-    if getattr(task, "game", None) is not None:
+def envpool_mismatch(task: Task) -> str | None:
+    """Why EnvPool's task of this id is not the one that was asked for, in one sentence; None where it is."""
+    if task.game is not None:
         return f"Atari games are played by {option('vector', 'atari')}."
-    if getattr(task, "args", None) or getattr(task, "time_feature", False) or getattr(task, "resets", 1) > 1:
-        told = "takes no arguments of Gymnasium's, and neither time_feature nor resets"
-        return f"EnvPool's {name} {told}; use {option('vector', 'sync')} or async."
-    fault = why_not(name)
+    if task.args or task.time_feature or task.resets > 1:
+        reason = "takes no arguments of Gymnasium's, and neither time_feature nor resets"
+        return f"EnvPool's {task.id} {reason}; use {option('vector', 'sync')} or async."
+    fault = envpool_fault(task.id)
     if fault is not None:
         return fault
-    shut(task())  # so that what we would put around it is refused where it does not fit
-    env = getattr(task, "plain", task)()
+    close_env(task())  # our own wrappers refuse here what they do not fit
+    env = task.plain()
     try:
         ours = spec_of_env(env)[0]
     finally:
-        shut(env)
-    pool = EnvPool(name, 1)
+        close_env(env)
+    pool = EnvPool(task.id, 1)
     theirs = pool.spec
     pool.close()
     if (ours.obs_shape, ours.obs_dtype, ours.action, ours.goal) != (
@@ -158,19 +164,26 @@ def unlike(task: EnvMaker) -> str | None:
         theirs.action,
         theirs.goal,
     ):
-        told = "has other observations or actions than Gymnasium's"
-        return f"EnvPool's {name} {told}; use {option('vector', 'sync')} or async."
+        reason = "has other observations or actions than Gymnasium's"
+        return f"EnvPool's {task.id} {reason}; use {option('vector', 'sync')} or async."
     return None
 
 
-def _shown(envs: Vector, task: Any) -> Vector:
-    """A vector of a task's own environments, with the wrappers that were asked for."""
-    history: int = getattr(task, "history", 1)
-    floor: float | None = None if getattr(task, "scoring", False) else getattr(task, "reward_floor", None)
-    return envs if history == 1 and floor is None else HistoryVector(envs, history=history, floor=floor)
+def _envpool(task: Task | EnvMaker, num_envs: int, *, threads: int) -> Vector:
+    """EnvPool's vector, with the history and the reward floor that the task asks for."""
+    if not isinstance(task, Task):
+        sentence = "the envpool vector takes a task by its id, not a function"
+        raise CairnError(f"{sentence}; use {option('vector', 'sync')} or async.")
+    fault = envpool_mismatch(task)
+    if fault is not None:
+        raise CairnError(fault)
+
+    limit = task.time_limit if task.time_limit is not None else gym.spec(task.id).max_episode_steps or 0
+    envs = EnvPool(task.id, num_envs, limit=limit, threads=threads)
+    floor = None if task.scoring else task.reward_floor
+    return envs if task.history == 1 and floor is None else HistoryVector(envs, history=task.history, floor=floor)
 
 
-def _limit(task: Any) -> int | None:
-    """The steps of an episode as Gymnasium counts them; 0 is without end."""
-    asked: int | None = getattr(task, "time_limit", None)
-    return asked if asked is not None else gym.spec(task.id).max_episode_steps or 0
+def _game(task: Task | EnvMaker) -> Game | None:
+    """The Atari game that a task is; None for another task, and for a function."""
+    return task.game if isinstance(task, Task) else None

@@ -1,4 +1,4 @@
-"""A batch: some environments stepped one after the other, in this process or in a worker's."""
+"""Some environments stepped one after the other, in this process or in a worker's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from cairn.core.errors import EnvError
 from cairn.core.types import Array
-from cairn.vector.checks import Rows, began, blame, fault_at_close, made, remade, stepped
+from cairn.vector.checks import Rows, blame, check_reset, check_step, fault_at_close, make_env, remake_env
 from cairn.vector.protocol import EnvMaker, spec_of_env, success_of
 from cairn.vector.step_buffers import StepBuffers
-from cairn.vector.world_reuse import remembers
+from cairn.vector.world_reuse import must_renew
 
 
 class EnvBatch:
@@ -20,27 +20,27 @@ class EnvBatch:
 
     def __init__(self, makers: Sequence[EnvMaker], first: int = 0) -> None:
         self.makers, self.first = list(makers), first  # index of our first environment in the vector, for messages
-        self.envs = [made(first + i, make) for i, make in enumerate(self.makers)]
+        self.envs = [make_env(first + i, make) for i, make in enumerate(self.makers)]
         self.spec, layout = spec_of_env(self.envs[0])
         self.row = Rows(self.spec, layout)
         self.buffers = StepBuffers.allocate(self.spec, len(self.envs))
         self.awake = list(range(len(self.envs)))  # those that are stepped
         self.used = [False] * len(self.envs)  # those that were reset since they were made
         self.open = [True] * len(self.envs)  # those that were not closed
-        self.remember: bool | None = None  # whether they remember, once that is asked
+        self.renews: bool | None = None  # see `must_renew`; None until it is asked
 
     def renew(self, *which: int) -> None:
-        """Before a seed is played (in these, or in all): environments that remember earlier ones are made anew."""
+        """Before a seed is played (in these, or in all): make environments anew whose resets depend on earlier use."""
         for i in which or range(len(self.envs)):
-            if self.used[i] and self._remember():
+            if self.used[i] and self._must_renew():
                 self._close(i)  # first: it may own a port, a licence, a display
-                self.envs[i] = remade(self.first + i, self.makers[i])
+                self.envs[i] = remake_env(self.first + i, self.makers[i])
                 self.open[i], self.used[i] = True, False
 
-    def _remember(self) -> bool:
-        if self.remember is None:
-            self.remember = remembers(self.makers[0], self.envs[0])
-        return self.remember
+    def _must_renew(self) -> bool:
+        if self.renews is None:
+            self.renews = must_renew(self.makers[0], self.envs[0])
+        return self.renews
 
     def reset(self, seeds: Sequence[int]) -> None:
         for i, seed in zip(range(len(self.envs)), seeds, strict=True):
@@ -51,33 +51,27 @@ class EnvBatch:
         """One environment alone begins an episode."""
         self.used[i] = True
         try:
-            self.buffers.obs[i] = self.row(began(self.envs[i].reset(seed=int(seed))))
+            self.buffers.obs[i] = self.row(check_reset(self.envs[i].reset(seed=int(seed))))
         except (Exception, SystemExit) as error:
             raise blame(self.first + i, error, " at reset") from error
         if not np.isfinite(self.buffers.obs[i]).all():
-            self._name_the_bad_one(self.buffers.obs)
+            self._raise_not_finite(self.buffers.obs)
         self.awake = sorted({*self.awake, i})
 
     def rest(self, which: Array) -> None:
-        """These [n] bool are not stepped until they are begun again."""
-        self.awake = np.flatnonzero(~which).tolist()
-        for column in (
-            self.buffers.reward,
-            self.buffers.score,
-            self.buffers.terminated,
-            self.buffers.truncated,
-            self.buffers.over,
-        ):
+        """Do not step these [n] bool until `begin` is called for them."""
+        s, self.awake = self.buffers, np.flatnonzero(~which).tolist()
+        for column in (s.reward, s.score, s.terminated, s.truncated, s.over):
             column[which] = 0
 
-    @np.errstate(over="ignore", invalid="ignore")  # what is too large is told in a sentence
+    @np.errstate(over="ignore", invalid="ignore")  # what is too large becomes an EnvError below
     def step(self, actions: Array) -> None:
         s, scalar = self.buffers, actions.ndim == 1
         for i in self.awake:
             env = self.envs[i]
             try:
                 out = env.step(actions[i].item() if scalar else actions[i])
-                obs, reward, terminated, truncated, info = stepped(out)
+                obs, reward, terminated, truncated, info = check_step(out)
                 s.next_obs[i] = row = self.row(obs)
                 s.reward[i] = reward
                 s.terminated[i] = terminated
@@ -86,21 +80,22 @@ class EnvBatch:
                 s.over[i] = ended = terminated or truncated
                 if ended:
                     s.over[i] = not info.get("cairn/goes_on", False)
-                    s.success[i] = success_of(info)  # type: ignore[arg-type]
-                    row = self.row(began(env.reset()))
+                    s.success[i] = success_of(info)
+                    row = self.row(check_reset(env.reset()))
                 s.obs[i] = row
             except (Exception, SystemExit) as error:
                 raise blame(self.first + i, error) from error
-        # A sum of squares is finite only where every number is; should it overflow, each is looked at by itself.
+        # A sum of squares is finite only where every number is; where it overflows, each is checked by itself.
         total = s.reward.dot(s.reward)
         if s.obs.dtype != np.uint8:
             flat, fresh = s.next_obs.reshape(-1), s.obs.reshape(-1)
             total = total + flat.dot(flat) + fresh.dot(fresh)
         if not math.isfinite(total):
-            self._name_the_bad_one(s.next_obs, s.reward)
-            self._name_the_bad_one(s.obs)
+            self._raise_not_finite(s.next_obs, s.reward)
+            self._raise_not_finite(s.obs)
 
-    def _name_the_bad_one(self, obs: Array, reward: Array | None = None) -> None:
+    def _raise_not_finite(self, obs: Array, reward: Array | None = None) -> None:
+        """EnvError for the first environment whose numbers are not finite."""
         for i in range(len(self.envs)):
             if reward is not None and not np.isfinite(reward[i]):
                 raise EnvError(self.first + i, "returned a reward that is not finite")
@@ -115,7 +110,7 @@ class EnvBatch:
             raise blame(self.first + i, error, " while it was closed") from error
 
     def close(self) -> str:
-        """What went wrong in the first that could not be closed; all are."""
-        still = [env for i, env in enumerate(self.envs) if self.open[i]]
+        """Close all; the fault of the first that could not be closed, or ""."""
+        still_open = [env for i, env in enumerate(self.envs) if self.open[i]]
         self.open = [False] * len(self.envs)
-        return next((fault for fault in [fault_at_close(env) for env in still] if fault), "")
+        return next((fault for fault in [fault_at_close(env) for env in still_open] if fault), "")

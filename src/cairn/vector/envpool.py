@@ -17,29 +17,30 @@ from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
 from cairn.vector.gymnasium import Gymnasium
 
-LEAST = (1, 2, 5)  # before it, copies of one task could be all alike
+OLDEST = (1, 2, 5)  # in earlier versions copies of one task could be all alike
 FOREVER = 2**31 - 1
-REMEMBER = ("BipedalWalker", "LunarLander")  # tasks of Box2D: where a body was destroyed, the next one differs
-WORN = 4096  # steps after which such worlds are made anew
+BOX2D = ("BipedalWalker", "LunarLander")  # their physics depend on bodies destroyed before
+RENEW_EVERY = 4096  # steps after which Box2D worlds are made anew
 
 
 class EnvPool(Gymnasium):
     """Vector over N copies of a task of EnvPool's own. Its seeds are given when it is made, so a reset makes it anew.
 
     It restarts in the step after an end (NEXT_STEP); that row holds no transition and comes out as not valid. The
-    physics are its own port of Gymnasium's: what is learned here is judged there. An end that falls on the last step
-    of the time limit is told as a truncation alone.
+    physics are its own port of Gymnasium's; evaluation uses Gymnasium's. An end that falls on the last step of the
+    time limit is reported as a truncation alone.
 
-    A world of Box2D is not quite the same once it was reset, and who has only walked in worn ones falls in more than
-    half of the new. So those are all made anew every `WORN` steps; what is open then is truncated, and is no episode.
+    A Box2D world changes a little with every reset, and a policy trained only in worlds that were reset many times
+    falls in more than half of the new ones. So all are made anew every `RENEW_EVERY` steps; episodes that are open
+    then are truncated, and are not counted.
     """
 
     def __init__(self, name: str, num_envs: int, *, limit: int | None = None, threads: int = 0) -> None:
         """`limit`: the steps of an episode; 0 lifts the task's own, None keeps it."""
         self.name, self.threads = name, min(threads or os.cpu_count() or 1, num_envs)
         self.limit = {} if limit is None else {"max_episode_steps": limit or FOREVER}
-        self.remembers, self.age, self.seeds, self.made = name.startswith(REMEMBER), 0, [0], 0
-        fault = why_not(name)
+        self.renews, self.age, self.seeds, self.renewals = name.startswith(BOX2D), 0, [0], 0
+        fault = envpool_fault(name)
         if fault is not None:
             raise CairnError(fault)
         with _quiet():
@@ -58,10 +59,10 @@ class EnvPool(Gymnasium):
         )
 
     def reset(self, seeds: Sequence[int]) -> Array:
-        self.seeds, self.made = list(seeds), 0
-        return self._anew(seeds)
+        self.seeds, self.renewals = list(seeds), 0
+        return self._renew(seeds)
 
-    def _anew(self, seeds: Sequence[int]) -> Array:
+    def _renew(self, seeds: Sequence[int]) -> Array:
         self.env.close()
         self.age = 0
         self.stats.reset()
@@ -72,20 +73,20 @@ class EnvPool(Gymnasium):
 
     def send(self, action: Array) -> None:
         super().send(action)
-        self.env.send(self.action)  # type: ignore[attr-defined]
+        self.env.send(self.action)
 
     def recv(self) -> Step:
         step = super().recv()
         self.age += 1
-        if not self.remembers or self.age < WORN:
+        if not self.renews or self.age < RENEW_EVERY:
             return step
-        self.made += 1
-        obs = self._anew(derive_many(self.seeds[0], self.num_envs, "world", self.made))
+        self.renewals += 1
+        obs = self._renew(derive_many(self.seeds[0], self.num_envs, "world", self.renewals))
         return replace(step, obs=obs, truncated=step.truncated | step.valid & ~step.terminated)
 
-    def _stepped(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        found: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.recv()  # type: ignore[attr-defined]
-        return found
+    def _step_envs(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        out: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.recv()
+        return out
 
 
 @contextmanager
@@ -96,13 +97,13 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def why_not(name: str) -> str | None:
+def envpool_fault(name: str) -> str | None:
     """Why EnvPool cannot step this task here, in one sentence; None where it can."""
     if importlib.util.find_spec("envpool") is None:
         return "the envpool vector needs an extra: pip install 'cairn-rl[envpool]'."
     version = metadata.version("envpool")
-    if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < LEAST:
-        least = ".".join(map(str, LEAST))
+    if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < OLDEST:
+        least = ".".join(map(str, OLDEST))
         return f"EnvPool {version} may step the same environment N times over: pip install 'envpool>={least}'."
     import envpool
 

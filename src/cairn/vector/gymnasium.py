@@ -14,7 +14,7 @@ from gymnasium.vector.utils import iterate
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Step
-from cairn.vector.checks import blame, shut
+from cairn.vector.checks import blame, close_env
 from cairn.vector.protocol import GOAL_KEYS, EpisodeStats, spec_of
 
 
@@ -29,7 +29,7 @@ class Gymnasium:
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        self.env = env
+        self.env: Any = env  # a VectorEnv; its own annotations know neither a list of seeds nor send and recv
         mode = env.metadata.get("autoreset_mode")
         if mode is None:
             raise CairnError(f"{env} does not state its autoreset mode in metadata['autoreset_mode'].")
@@ -48,10 +48,10 @@ class Gymnasium:
         self.stats.reset()
         self.resetting[:] = False
         if self.used:
-            _say_kept()
+            _warn_not_renewed()
         self.used = True
         try:
-            obs, _ = self.env.reset(seed=[int(s) for s in seeds])  # type: ignore[arg-type]
+            obs, _ = self.env.reset(seed=[int(s) for s in seeds])
         except Exception as error:
             raise blame(0, error, " at reset") from error
         return self._rows(obs)
@@ -59,12 +59,13 @@ class Gymnasium:
     def send(self, action: Array) -> None:
         self.action = self.spec.action.to_env(action)
 
-    def _stepped(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        return self.env.step(self.action)
+    def _step_envs(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        out: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.step(self.action)
+        return out
 
     def recv(self) -> Step:
         try:
-            out, reward, terminated, truncated, info = self._stepped()
+            out, reward, terminated, truncated, info = self._step_envs()
         except Exception as error:
             raise blame(0, error) from error
         next_obs = self._rows(out)
@@ -90,7 +91,7 @@ class Gymnasium:
         return self.recv()
 
     def close(self) -> None:
-        shut(self.env)
+        close_env(self.env)
 
     def _rows(self, obs: Any) -> Array:
         """A batched observation -> [N, *spec.obs_shape], ours to keep."""
@@ -115,7 +116,7 @@ class Gymnasium:
 
 
 @cache
-def _say_kept() -> None:
+def _warn_not_renewed() -> None:
     print(
         "cairn: a vector that was made elsewhere is not made anew when it is reset: where a reset depends on more than"
         " its seed (Box2D), scores and resumed runs are not exact.",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cairn.core.types import Array, Step
-from cairn.vector.checks import blame, tell
+from cairn.vector.checks import blame, warn_once
 from cairn.vector.deadline import STARTS_WITHIN, Deadline, Hang
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker, EpisodeStats
@@ -44,7 +44,7 @@ class Sync:
         return row
 
     def renew(self, *which: int) -> None:
-        """Before seeds are played: environments that remember are made anew."""
+        """Before seeds are played: make environments anew whose resets depend on earlier use."""
         try:
             with self.start:
                 self.batch.renew(*which)
@@ -72,4 +72,4 @@ class Sync:
         return self.recv()
 
     def close(self) -> None:
-        tell(self.batch.close())
+        warn_once(self.batch.close())

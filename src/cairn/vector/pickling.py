@@ -10,7 +10,7 @@ import pickle
 from dataclasses import replace
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 

@@ -14,24 +14,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cairn.core.errors import EnvError
 from cairn.core.types import Array, Spec
-from cairn.vector.checks import tell
+from cairn.vector.checks import warn_once
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
-from cairn.vector.worker_pool import WorkerPool, env_batch_of
+from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
 CLOSES_WITHIN = 2.0  # s that workers have to close their environments
 GRACE = 1.0  # s that a worker has to close its environments after its parent died
 
 
 class Workers(WorkerPool):
-    """A pool of processes. An order is a short message; rows and actions lie in memory that all of them share."""
+    """A pool of processes. Commands are short messages; rows and actions are in shared memory."""
 
     def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
         super().__init__(makers, workers=workers, timeout=timeout)
@@ -54,8 +54,8 @@ class Workers(WorkerPool):
     def _spawn(self, start: int, stop: int) -> tuple[BaseProcess, Connection]:
         ours, theirs = self.context.Pipe()
         args = (theirs, self.makers, start, stop, self.memory, self.spec, self.num_envs)
-        process = self.context.Process(target=_work, args=args, daemon=True)
-        with main_hidden():
+        process = self.context.Process(target=_run_worker, args=args, daemon=True)
+        with hide_main():
             process.start()
         theirs.close()
         return process, ours
@@ -66,22 +66,22 @@ class Workers(WorkerPool):
         self.pipes[worker].close()
         self.processes[worker], self.pipes[worker] = self._spawn(*self.spans[worker])
 
-    def _order(self, worker: int, what: str, *given: Any) -> None:
+    def _send(self, worker: int, command: Command | Literal["close"], *args: Any) -> None:
         try:
-            self.pipes[worker].send((what, given))
+            self.pipes[worker].send((command, args))
         except (BrokenPipeError, ConnectionResetError):
             pass
 
-    def _order_step(self, action: Array) -> None:
+    def _send_step(self, action: Array) -> None:
         self.action[:] = action
         for worker in range(len(self.pipes)):
-            self._order(worker, "step")
+            self._send(worker, "step")
 
-    def _answer(self, worker: int, within: float) -> None:
+    def _wait(self, worker: int, timeout: float) -> None:
         first = self.spans[worker][0]
         try:
-            if not self.pipes[worker].poll(within or None):
-                raise EnvError(first, f"did not answer within {within:g} s")
+            if not self.pipes[worker].poll(timeout or None):
+                raise EnvError(first, f"did not answer within {timeout:g} s")
             failure = self.pipes[worker].recv()
         except (EOFError, ConnectionResetError, BrokenPipeError):
             raise EnvError(first, "lost its worker process") from None
@@ -90,39 +90,37 @@ class Workers(WorkerPool):
 
     def close(self) -> None:
         for worker in range(len(self.pipes)):
-            self._order(worker, "close")
+            self._send(worker, "close")
         for pipe in self.pipes:
-            self._last_words(pipe)
+            self._warn_of_close_fault(pipe)
         for process in self.processes:
             process.join(CLOSES_WITHIN)
             if process.is_alive():
                 process.kill()
                 process.join()
 
-    def _last_words(self, pipe: Connection) -> None:
-        """What a worker says of closing its environments; answers that nobody asked for any more come before it."""
+    def _warn_of_close_fault(self, pipe: Connection) -> None:
+        """The last message of a worker is a str, the fault of closing its environments; earlier ones are dropped."""
         with contextlib.suppress(EOFError, OSError):
             while pipe.poll(CLOSES_WITHIN):
-                said = pipe.recv()
-                if isinstance(said, str):
-                    return tell(said)
+                message = pipe.recv()
+                if isinstance(message, str):
+                    return warn_once(message)
 
 
 @contextmanager
-def main_hidden() -> Iterator[None]:
+def hide_main() -> Iterator[None]:
     """Start a process without it importing the user's script again: a script needs no `if __name__ == "__main__"`.
 
     cloudpickle sends what a worker needs of that script by value.
     """
-    main = sys.modules["__main__"]
-    kept = {name: getattr(main, name) for name in ("__file__", "__spec__") if hasattr(main, name)}
+    main = vars(sys.modules["__main__"])
+    saved: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
     try:
-        for name in kept:
-            setattr(main, name, None)
+        main.update(dict.fromkeys(saved))
         yield
     finally:
-        for name, value in kept.items():
-            setattr(main, name, value)
+        main.update(saved)
 
 
 def _layout(spec: Spec, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -135,27 +133,27 @@ def _views(memory: dict[str, Any], spec: Spec, n: int) -> dict[str, Array]:
     return {k: np.frombuffer(memory[k], dtype).reshape(shape) for k, (shape, dtype) in layout.items()}
 
 
-def _work(
+def _run_worker(
     pipe: Connection, makers: bytes, start: int, stop: int, memory: dict[str, Any], spec: Spec, num_envs: int
 ) -> None:
-    """A worker's life: one answer for each order, None or (environment, what went wrong)."""
+    """The main function of a worker: one answer for each command, None or (environment, what went wrong)."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the parent decides how a run ends; its closed pipe ends us
-    threading.Thread(target=_leave_with_the_parent, args=(pipe.fileno(),), daemon=True).start()
+        signal.signal(number, signal.SIG_IGN)  # the parent decides how a run ends; its closed pipe ends the worker
+    threading.Thread(target=_exit_with_parent, args=(pipe.fileno(),), daemon=True).start()
     arrays = _views(memory, spec, num_envs)
     action = arrays.pop("action")[start:stop]
     batch: EnvBatch | None = None
     try:
         while True:
-            order, given = pipe.recv()
-            if order == "close":
+            command, args = pipe.recv()
+            if command == "close":
                 break
             failure = None
             try:
                 if batch is None:
-                    batch = env_batch_of(makers, start, stop)
+                    batch = unpack_batch(makers, start, stop)
                     batch.buffers = StepBuffers(**arrays).rows(start, stop)
-                batch.step(action) if order == "step" else getattr(batch, order)(*given)
+                run_command(batch, command, *((action,) if command == "step" else args))
             except EnvError as error:
                 failure = error.index, error.what
             except KeyboardInterrupt:  # SIGINT is ignored here, so it is an environment's own
@@ -168,10 +166,10 @@ def _work(
         pipe.send(fault)
 
 
-def _leave_with_the_parent(pipe: int) -> None:
+def _exit_with_parent(pipe: int) -> None:
     """Wait until the other end of the pipe is closed; then the worker has a moment to close its environments."""
     waiting = select.poll()
-    waiting.register(pipe, 0)  # nothing is waited for but its end
+    waiting.register(pipe, 0)  # no event but the hang-up
     waiting.poll()
     time.sleep(GRACE)
     os._exit(0)

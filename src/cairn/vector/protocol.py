@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,7 +22,7 @@ class Vector(Protocol):
     """N environments that act as one. `step` is `send` then `recv`; work done between the two overlaps with them.
 
     Actions are in Cairn's units (see `Box.to_env`), [N] or [N, dim]. Step.next_obs is always the true successor.
-    What follows a reset depends on its seeds and the actions alone: environments that remember are made anew.
+    What follows a reset depends on its seeds and the actions alone; see `world_reuse`.
     """
 
     spec: Spec
@@ -76,7 +76,7 @@ class EpisodeStats:
         self.total[index] = self.length[index] = 0
 
 
-def success_of(info: dict[str, Any]) -> int:
+def success_of(info: Mapping[str, Any]) -> int:
     """1 or 0 where the task says whether it succeeded, else -1."""
     for key in ("is_success", "success"):
         if key in info:
@@ -97,18 +97,18 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
 
 
 def spec_of_env(env: gym.Env[Any, Any]) -> tuple[Spec, Callable[[Any], Array]]:
-    """`spec_of` its spaces, with what it says of the subgoals that can be reached and of the frames it stacks."""
+    """`spec_of` its spaces, with the reachable subgoals and the number of stacked frames that it declares."""
     for name in ("observation_space", "action_space"):
         if not isinstance(getattr(env, name, None), spaces.Space):
             raise CairnError(f"the environment has no {name}; set it to a space of gymnasium.spaces in its __init__.")
     spec, layout = spec_of(env.observation_space, env.action_space)
-    reachable, stack = (_told(env, name, usual) for name, usual in (("reachable", None), ("zero_padded_frames", 1)))
+    reachable, stack = _attribute(env, "reachable", None), _attribute(env, "zero_padded_frames", 1)
     return replace(spec, reachable=reachable, stack=stack), layout
 
 
-def _told(env: gym.Env[Any, Any], name: str, usual: Any) -> Any:
-    """What an environment, or the nearest wrapper of it, says of itself."""
-    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else usual
+def _attribute(env: gym.Env[Any, Any], name: str, default: Any) -> Any:
+    """An attribute of an environment or of the nearest wrapper that has it."""
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else default
 
 
 def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[Spec, Callable[[Any], Array]]:

@@ -17,7 +17,7 @@ from cairn.core.types import Array
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
-from cairn.vector.worker_pool import WorkerPool, env_batch_of
+from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
 ANSWERS_WITHIN = 5.0  # s that a cluster is given to accept a connection
 
@@ -25,7 +25,7 @@ ANSWERS_WITHIN = 5.0  # s that a cluster is given to accept a connection
 class Ray(WorkerPool):
     """A pool of actors, each on whatever node has a core for it. Rows travel through the object store.
 
-    An actor or a node that dies is replaced like any worker; Ray finds the new one another place.
+    An actor or a node that dies is replaced like any worker; Ray places the new one elsewhere.
     """
 
     def __init__(
@@ -42,19 +42,19 @@ class Ray(WorkerPool):
         self.ray.kill(self.actors[worker])
         self.actors[worker] = self.actor_class.remote(self.makers, *self.spans[worker])
 
-    def _order(self, worker: int, what: str, *given: Any) -> None:
-        self.pending[worker] = self.actors[worker].do.remote(what, *given)
+    def _send(self, worker: int, command: Command, *args: Any) -> None:
+        self.pending[worker] = self.actors[worker].run.remote(command, *args)
 
-    def _order_step(self, action: Array) -> None:
+    def _send_step(self, action: Array) -> None:
         for worker, (start, stop) in enumerate(self.spans):
-            self.pending[worker] = self.actors[worker].do.remote("step", action[start:stop])
+            self._send(worker, "step", action[start:stop])
 
-    def _answer(self, worker: int, within: float) -> None:
-        start, stop = self.spans[worker]
+    def _wait(self, worker: int, timeout: float) -> None:
+        start = self.spans[worker][0]
         try:
-            failure, rows = self.ray.get(self.pending[worker], timeout=within or None)
+            failure, rows = self.ray.get(self.pending[worker], timeout=timeout or None)
         except self.ray.exceptions.GetTimeoutError:
-            raise EnvError(start, f"did not answer within {within:g} s") from None
+            raise EnvError(start, f"did not answer within {timeout:g} s") from None
         except self.ray.exceptions.RayActorError:
             raise EnvError(start, "lost its actor") from None
         except self.ray.exceptions.RayError as error:
@@ -63,8 +63,7 @@ class Ray(WorkerPool):
             raise EnvError(start, f"failed in its actor ({type(cause).__name__}: {why})") from None
         if failure is not None:
             raise EnvError(*failure)
-        for name, value in rows.items():
-            getattr(self.buffers, name)[start:stop] = value
+        self.buffers.write(start, rows)
 
     def close(self) -> None:
         for actor in self.actors:
@@ -72,21 +71,21 @@ class Ray(WorkerPool):
 
 
 class EnvActor:
-    """An actor's side: a batch of environments, made at the first order so that a fault in it can be told."""
+    """A batch of environments in an actor, made at the first command so that a fault there can be answered."""
 
     def __init__(self, makers: bytes, start: int, stop: int) -> None:
         self.makers, self.span = makers, (start, stop)
         self.batch: EnvBatch | None = None
 
-    def do(self, what: str, *given: Any) -> tuple[tuple[int, str] | None, dict[str, Array]]:
-        """(None, every buffer's rows), or (which environment and what went wrong, nothing)."""
+    def run(self, command: Command, *args: Any) -> tuple[tuple[int, str] | None, StepBuffers | None]:
+        """(None, the rows of its environments), or ((environment, what went wrong), None)."""
         try:
             if self.batch is None:
-                self.batch = env_batch_of(self.makers, *self.span)
-            getattr(self.batch, what)(*given)
-            return None, self.batch.buffers.__dict__
+                self.batch = unpack_batch(self.makers, *self.span)
+            run_command(self.batch, command, *args)
+            return None, self.batch.buffers
         except EnvError as error:
-            return (error.index, error.what), {}
+            return (error.index, error.what), None
 
 
 def must_have_ray() -> None:
@@ -103,7 +102,7 @@ def connect(workers: int, address: str = "") -> Any:
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address:
-            _must_answer(address)
+            _check_reachable(address)
             try:
                 ray.init(address=address, **quiet)
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -112,22 +111,22 @@ def connect(workers: int, address: str = "") -> Any:
             cores = max(workers, os.cpu_count() or 1)
             _token_without_home()
             ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-    room = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+    room = int(ray.cluster_resources().get("CPU", 0))
     if workers > room:
         raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower {option('workers')}.")
     return ray
 
 
 def _token_without_home() -> None:
-    """Ray keeps the token of a cluster of its own in the user's home. Where that is read-only, it is given one."""
+    """Ray keeps a local cluster's token in the user's home. Where that is read-only, set one in the environment."""
     folder = Path.home() / ".ray"
-    told = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (folder / "auth_token").exists()
-    if not told and not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+    has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (folder / "auth_token").exists()
+    if not has_token and not os.access(folder if folder.exists() else folder.parent, os.W_OK):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
-def _must_answer(address: str) -> None:
-    """Ray itself would try for minutes."""
+def _check_reachable(address: str) -> None:
+    """CairnError where nothing listens at the address: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():  # "auto", or as Ray knows it
         return

@@ -12,9 +12,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array, Discrete, Spec, Step
-from cairn.vector.checks import Checked, Rows, blame, made, shut
+from cairn.vector.checks import Checked, Rows, blame, close_env, make_env
 from cairn.vector.protocol import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
-from cairn.vector.world_reuse import remembers
+from cairn.vector.world_reuse import must_renew
 
 
 class SB3:
@@ -83,7 +83,7 @@ class SB3:
         return self.recv()
 
     def close(self) -> None:
-        shut(self.env)
+        close_env(self.env)
 
     def _rows(self, obs: Any) -> Array:
         """A batched observation -> [N, *spec.obs_shape], ours to keep."""
@@ -97,16 +97,16 @@ class SB3:
 
 def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
     """`num_envs` copies of a task in SB3's own vector, each in a process of its own or all in this one."""
-    probe = made(0, task)
+    probe = make_env(0, task)
     shown = spec_of_env(probe)
-    remember = remembers(task, probe)
-    shut(probe)
+    renews = must_renew(task, probe)
+    close_env(probe)
     makers: list[EnvMaker] = [lambda: Checked(task(), Rows(*shown))] * num_envs
 
     def anew() -> VecEnv:
         return SubprocVecEnv(makers, start_method="spawn") if processes else DummyVecEnv(makers)
 
-    return SB3(anew(), shown, anew if remember else None)
+    return SB3(anew(), shown, anew if renews else None)
 
 
 class ForSB3(VecEnv):
@@ -182,8 +182,10 @@ def _observation_space(spec: Spec) -> spaces.Space[Any]:
     goal = spec.goal
     if goal is not None:
         widths = (goal.observation, goal.goal, goal.goal)
-        parts = {k: spaces.Box(-np.inf, np.inf, (w,), np.float32) for k, w in zip(GOAL_KEYS, widths, strict=True)}
-        return spaces.Dict(parts)  # type: ignore[arg-type]
+        parts: dict[str, spaces.Space[Any]] = {
+            key: spaces.Box(-np.inf, np.inf, (width,), np.float32) for key, width in zip(GOAL_KEYS, widths, strict=True)
+        }
+        return spaces.Dict(parts)
     if spec.obs_dtype == "uint8":
         return spaces.Box(0, 255, spec.obs_shape, np.uint8)
     return spaces.Box(-np.inf, np.inf, spec.obs_shape, np.float32)

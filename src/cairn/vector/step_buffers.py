@@ -1,4 +1,4 @@
-"""Where environments write what their steps did."""
+"""Arrays that environments write their steps into."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from cairn.core.types import Array, Spec
 
 @dataclass(frozen=True)
 class StepBuffers:
-    """Where a batch writes: one row per environment, possibly in memory shared with another process.
+    """One row per environment, possibly in memory shared with another process.
 
-    score and over are for the statistics: what a task paid and where its episode ended, whatever learners are told
+    score [N] and over [N] are for the statistics: the true reward and end of an episode, before wrappers that clip
+    rewards or split episodes for the learner.
     """
 
     obs: Array
@@ -45,4 +46,9 @@ class StepBuffers:
         return cls(**{k: np.zeros(shape, dtype) for k, (shape, dtype) in cls.fields(spec, n).items()})
 
     def rows(self, start: int, stop: int) -> StepBuffers:
-        return StepBuffers(**{k: v[start:stop] for k, v in self.__dict__.items()})
+        return StepBuffers(**{name: column[start:stop] for name, column in vars(self).items()})
+
+    def write(self, start: int, rows: StepBuffers) -> None:
+        """Copy the rows of another batch in, from row `start` on."""
+        for name, column in vars(rows).items():
+            vars(self)[name][start : start + len(column)] = column

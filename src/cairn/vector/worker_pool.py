@@ -1,19 +1,19 @@
-"""Environments in the hands of several workers, each with a batch of them. One that is lost is replaced."""
+"""Environments spread over several workers, each with a batch of them. A worker that is lost is replaced."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cairn.core.errors import EnvError
 from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
-from cairn.vector.checks import made, shut
+from cairn.vector.checks import close_env, make_env
 from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.pickling import pack, unpack
@@ -21,18 +21,19 @@ from cairn.vector.protocol import EnvMaker, EpisodeStats, spec_of_env
 from cairn.vector.step_buffers import StepBuffers
 
 MAX_RESTARTS_IN_A_ROW = 3
+Command = Literal["renew", "reset", "begin", "rest", "step"]  # methods of EnvBatch that a worker is asked to run
 
 
 class WorkerPool(ABC):
     """Vector over `workers` workers (by default one a core). The same seeds give the same steps as `Sync`.
 
     A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin
-    new episodes, their lost step comes back as not valid. Failing again and again without a good step between stops
-    the run. The start of a worker and of its environments has a time of its own. What a worker is and how it is spoken
-    to, subclasses say.
+    new episodes, their lost step comes back as not valid. More than MAX_RESTARTS_IN_A_ROW restarts without a good step
+    between them raise EnvError. Making environments has a longer time-out than stepping them. Subclasses start workers
+    and exchange messages with them.
     """
 
-    buffers: StepBuffers  # where answers arrive
+    buffers: StepBuffers  # what the workers returned last
 
     def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
         self.num_envs = len(makers)
@@ -42,27 +43,27 @@ class WorkerPool(ABC):
         self.spans = shares(self.num_envs, workers)
         self.failures = [0] * len(self.spans)  # of each worker, since its last good step
         self.makers: bytes = pack(list(makers))
-        probe = made(0, makers[0])
+        probe = make_env(0, makers[0])
         self.spec = spec_of_env(probe)[0]
-        shut(probe)
+        close_env(probe)
         self.stats = EpisodeStats(self.num_envs)
         self.lost = np.zeros(self.num_envs, bool)  # whose episode was lost since the last step
         self.resting = np.zeros(self.num_envs, bool)
 
     @abstractmethod
     def _replace(self, worker: int) -> None:
-        """A new worker in the place of one that is of no use."""
+        """Start a new worker in the place of one that failed."""
 
     @abstractmethod
-    def _order(self, worker: int, what: str, *given: Any) -> None:
-        """Have a worker's batch do what the method of that name does; one that is dead is found so by its answer."""
+    def _send(self, worker: int, command: Command, *args: Any) -> None:
+        """Ask a worker to run a method of its batch. Does not raise where the worker is dead: `_wait` does."""
 
     @abstractmethod
-    def _order_step(self, action: Array) -> None:
-        """Of every worker; [N, ...] in the task's units."""
+    def _send_step(self, action: Array) -> None:
+        """Ask every worker to step; action is [N, ...] in the task's units."""
 
     @abstractmethod
-    def _answer(self, worker: int, within: float) -> None:
+    def _wait(self, worker: int, timeout: float) -> None:
         """Wait until its rows are in `buffers`; EnvError where it failed, died or took longer; 0 waits for ever."""
 
     @abstractmethod
@@ -73,13 +74,14 @@ class WorkerPool(ABC):
         self.lost[:] = self.resting[:] = False
         self.seed = int(seeds[0])
         failed: dict[int, EnvError] = {}
-        for what in ("renew", "reset"):
+        commands: tuple[Command, ...] = ("renew", "reset")
+        for command in commands:
             for worker, (start, stop) in enumerate(self.spans):
                 if worker not in failed:
-                    self._order(worker, what, *([list(seeds[start:stop])] if what == "reset" else []))
+                    self._send(worker, command, *([list(seeds[start:stop])] if command == "reset" else []))
             for worker in set(range(len(self.spans))) - set(failed):
                 try:
-                    self._answer(worker, self._patience(what))
+                    self._wait(worker, self._timeout(command))
                 except EnvError as error:
                     failed[worker] = error
         for worker in sorted(failed):
@@ -88,54 +90,54 @@ class WorkerPool(ABC):
         return self.buffers.obs.copy()
 
     def begin(self, index: int, seed: int) -> Array:
-        """Where its worker fails, what its environments show next is an episode of another seed, and not valid."""
+        """Where the worker fails, its environments begin episodes of other seeds, and the next step is not valid."""
         self.stats.forget(index)
         worker = next(w for w, (start, stop) in enumerate(self.spans) if start <= index < stop)
         start, stop = self.spans[worker]
         self.resting[index] = False
         try:
-            self._do(worker, "renew", index - start)
-            self._do(worker, "begin", index - start, int(seed))
+            self._call(worker, "renew", index - start)
+            self._call(worker, "begin", index - start, int(seed))
         except EnvError as error:
             self._restart(worker, error)
             self.lost[start:stop] = True
-            self._do(worker, "rest", self.resting[start:stop].copy())
+            self._call(worker, "rest", self.resting[start:stop].copy())
         row: Array = self.buffers.obs[index].copy()
         return row
 
     def rest(self, which: Array) -> None:
         for worker, (start, stop) in enumerate(self.spans):
             if (which[start:stop] != self.resting[start:stop]).any():
-                self._do(worker, "rest", which[start:stop].copy())
+                self._call(worker, "rest", which[start:stop].copy())
         self.resting = which.copy()
 
-    def _do(self, worker: int, what: str, *given: Any) -> None:
-        self._order(worker, what, *given)
-        self._answer(worker, self._patience(what))
+    def _call(self, worker: int, command: Command, *args: Any) -> None:
+        self._send(worker, command, *args)
+        self._wait(worker, self._timeout(command))
 
-    def _patience(self, what: str) -> float:
-        """Seconds that an answer may take. Making environments is no part of the time that one has to answer in."""
-        return self.timeout if what != "renew" or not self.timeout else max(self.timeout, STARTS_WITHIN)
+    def _timeout(self, command: Command) -> float:
+        """Seconds that a command may take. Making environments may take longer than a step or a reset."""
+        return self.timeout if command != "renew" or not self.timeout else max(self.timeout, STARTS_WITHIN)
 
     def send(self, action: Array) -> None:
-        self._order_step(self.spec.action.to_env(action))
+        self._send_step(self.spec.action.to_env(action))
 
     def recv(self) -> Step:
         valid = ~(self.lost | self.resting)
         for worker, (start, stop) in enumerate(self.spans):
             try:
-                self._answer(worker, self.timeout)
+                self._wait(worker, self.timeout)
                 self.failures[worker] = 0
             except EnvError as error:
                 self._restart(worker, error)
                 self.buffers.next_obs[start:stop] = self.buffers.obs[start:stop]
                 valid[start:stop] = False
                 if self.resting[start:stop].any():
-                    self._do(worker, "rest", self.resting[start:stop].copy())
+                    self._call(worker, "rest", self.resting[start:stop].copy())
         self.lost[:] = False
         s = self.buffers
         terminated, truncated = s.terminated & valid, s.truncated & valid
-        reward = np.where(valid, s.reward, np.float32(0))  # what a lost worker left behind may not be a number
+        reward = np.where(valid, s.reward, np.float32(0))  # a lost worker may have left NaN
         for i in np.flatnonzero(~valid):
             self.stats.forget(int(i))
         score = np.where(valid, s.score, np.float32(0))
@@ -156,23 +158,35 @@ class WorkerPool(ABC):
         self._replace(worker)
         seeds = seeds or derive_many(self.seed, stop - start, "restart", self.restarts, start)
         try:
-            self._do(worker, "renew")
-            self._do(worker, "reset", list(seeds))
+            self._call(worker, "renew")
+            self._call(worker, "reset", list(seeds))
         except EnvError as again:
             self._restart(worker, again, seeds)
 
 
 def shares(num_envs: int, workers: int | None) -> list[tuple[int, int]]:
-    """(first, after the last) of the environments of each worker; by default one a core, none without any."""
+    """(first, last + 1) of the environments of each worker; by default a worker for each core, none without any."""
     count = min(workers or os.cpu_count() or 1, num_envs)
     return list(pairwise(np.linspace(0, num_envs, count + 1).round().astype(int).tolist()))
 
 
-def env_batch_of(makers: bytes, start: int, stop: int) -> EnvBatch:
-    """A worker's share of pickled makers."""
+def unpack_batch(makers: bytes, start: int, stop: int) -> EnvBatch:
+    """The batch of environments `start` to `stop` of pickled makers."""
     try:
         return EnvBatch(unpack(makers)[start:stop], start)
     except EnvError:
         raise
     except Exception as error:  # the reason must reach the parent, whatever it is
         raise EnvError(start, f"could not be made in a worker process: {error}") from error
+
+
+def run_command(batch: EnvBatch, command: Command, *args: Any) -> None:
+    """What a worker does with a message: call the method of its batch that the command names."""
+    methods: dict[Command, Callable[..., None]] = {
+        "renew": batch.renew,
+        "reset": batch.reset,
+        "begin": batch.begin,
+        "rest": batch.rest,
+        "step": batch.step,
+    }
+    methods[command](*args)

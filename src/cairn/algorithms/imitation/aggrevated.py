@@ -23,7 +23,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -100,8 +100,8 @@ class AggreVaTeD(BaseAgent):
         if isinstance(cfg.learner, PPOConfig):
             learner = PPO(cfg.learner, spec, seed=seed, device=device)
         else:
-            plain = {"baseline": "none", "normalise_advantage": False} if cfg.mistaken_minmax else {}
-            learner = Reinforce(replace(cfg.learner, **plain), spec, seed=seed, device=device)  # type: ignore[arg-type]
+            plain: dict[str, Any] = {"baseline": "none", "normalise_advantage": False} if cfg.mistaken_minmax else {}
+            learner = Reinforce(replace(cfg.learner, **plain), spec, seed=seed, device=device)
         self.learner, self.net, self.generator = learner, learner.net, learner.generator
         self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
         self.policy_parts: Parts = learner.policy_parts

@@ -101,7 +101,7 @@ def record(
 def write(path: Path, demos: Demos, spec: Spec) -> None:
     """Write a file in one stroke."""
     action = np.concatenate([e.action for e in demos.episodes])
-    fields = {
+    fields: dict[str, Any] = {
         "obs": np.concatenate([e.obs for e in demos.episodes]),
         "action": spec.action.to_env(action),
         "reward": np.concatenate([e.reward for e in demos.episodes]),
@@ -112,7 +112,7 @@ def write(path: Path, demos: Demos, spec: Spec) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     with open(temporary, "wb") as file:
-        np.savez_compressed(file, **fields)  # type: ignore[arg-type]
+        np.savez_compressed(file, **fields)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -25,7 +25,7 @@ from cairn.nets.mlp import MLP
 from cairn.nets.normalizer import Normalizer
 from cairn.nets.optim import Optimizer
 from cairn.nets.seeding import seeded
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 from cairn.vector.protocol import EnvMaker, spec_of_env
 
 NEGLIGIBLE = 1e-3  # of a discount: what comes after is left out
@@ -264,4 +264,4 @@ class Rollouts:
         return self.layout(obs), float(reward), terminated or truncated
 
     def close(self) -> None:
-        shut(self.env)
+        close_env(self.env)

@@ -1,6 +1,6 @@
-"""One question about a task each: a function of the patient that yields what it finds.
+"""One question about a task each: a function of a TaskProbe that yields findings.
 
-Their order is that in which causes are likely: where two findings are equally grave, the earlier is named first.
+The likely causes come first: of two findings of equal severity the earlier is listed first.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def effect(p: TaskProbe) -> Iterator[Finding]:
     tried = min(int(space.n) if discrete else space.low.size, MOST)
     idle: list[str] = []
     for hold in (HOLD, LONG):  # where nothing answers, perhaps nothing could just then
-        compare = _Compare(p, tried if discrete else 2 * tried, hold, paid=True)
+        compare = _Compare(p, tried if discrete else 2 * tried, hold, with_reward=True)
         if not compare.possible or tried == 0 or (discrete and tried == 1):
             return
         idle = _alike(compare, int(space.start), tried) if discrete else _dead(compare, space, tried)
@@ -79,12 +79,14 @@ def _pays_variously(p: TaskProbe) -> bool:
 
 def _whole_episodes(p: TaskProbe) -> tuple[int, int] | None:
     """Starts that went the same way under all plans, and how many of them to their end; None where one did not."""
-    copy, begun, share = p.first, time.perf_counter(), SHARE * p.case.seconds
+    copy, start, share = p.first, time.perf_counter(), SHARE * p.case.seconds
     episodes = ended = 0
-    while episodes < STARTS and time.perf_counter() - begun < (share if ended >= ENOUGH else 5 * share):
+    while episodes < STARTS and time.perf_counter() - start < (share if ended >= ENOUGH else 5 * share):
         seed = 100 + episodes
-        first, again, *others = ([copy.course(seed, _plan(copy.action_space, k, seed))] for k in (0, *range(PLANS)))
-        if _gap(p, first, again, paid=True) > 0 or any(_gap(p, first, other, paid=True) > 0 for other in others):
+        first, again, *others = ([copy.play(seed, _plan(copy.action_space, k, seed))] for k in (0, *range(PLANS)))
+        if _gap(p, first, again, with_reward=True) > 0 or any(
+            _gap(p, first, other, with_reward=True) > 0 for other in others
+        ):
             return None  # it does not repeat itself, and nothing can be told; or an action did make a difference
         episodes += 1
         ended += first[0][-1].terminated or first[0][-1].truncated
@@ -172,16 +174,16 @@ def _outcomes(p: TaskProbe, change: Any, leads: tuple[int, ...], hold: int) -> O
 
     Empty where the episode was over before.
     """
-    copy, found = p.first, []
+    copy, outcomes = p.first, []
     for seed, lead in enumerate(leads):
         rng = np.random.default_rng(seed)
         actions = [draw(copy.action_space, rng) for _ in range(lead + hold)]
-        found.append(copy.course(seed, [*actions[:lead], *map(change, actions[lead:])])[lead + 1 :])
-    return found
+        outcomes.append(copy.play(seed, [*actions[:lead], *map(change, actions[lead:])])[lead + 1 :])
+    return outcomes
 
 
-def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, paid: bool = False) -> float:
-    """How far two outcomes are apart, by an entry's range in play, with `paid` by the rewards' range too.
+def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, with_reward: bool = False) -> float:
+    """How far two outcomes are apart, by an entry's range in play, with `with_reward` by the rewards' range too.
 
     Infinite where one ended before the other."""
     if any(len(a) != len(b) for a, b in zip(some, others, strict=True)):
@@ -190,7 +192,7 @@ def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, paid: bool = False) 
     wide = bool(pairs) and pairs[0][0].obs.size != p.spread.size
     unit = 1.0 if wide else np.where(p.spread > 1e-9, p.spread, 1.0)
     gaps = [float((np.abs(x.obs.astype(float) - y.obs) / unit).max()) for x, y in pairs]
-    if paid:
+    if with_reward:
         gaps += [abs(x.reward - y.reward) / p.pay for x, y in pairs]
     return max(gaps, default=0.0)
 
@@ -198,15 +200,15 @@ def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, paid: bool = False) 
 class _Compare:
     """Whether outcomes differ by more than the same actions do when they are repeated."""
 
-    def __init__(self, p: TaskProbe, trials: int, hold: int = HOLD, *, paid: bool = False) -> None:
-        self.hold, self.paid = hold, paid
+    def __init__(self, p: TaskProbe, trials: int, hold: int = HOLD, *, with_reward: bool = False) -> None:
+        self.hold, self.with_reward = hold, with_reward
         price = (sum(LEADS) + len(LEADS) * hold) * p.price("step") + len(LEADS) * p.price("reset")
         self.p, self.leads = p, LEADS if (trials + 2) * price < SHARE * p.case.seconds else LEADS[:2]
-        self.noise = _gap(p, self.of(lambda a: a), self.of(lambda a: a), paid=paid)
+        self.noise = _gap(p, self.of(lambda a: a), self.of(lambda a: a), with_reward=with_reward)
         self.possible = self.noise < TOLERANCE
 
     def of(self, change: Any) -> Outcomes:
         return _outcomes(self.p, change, self.leads, self.hold)
 
     def same(self, some: Outcomes, others: Outcomes) -> bool:
-        return _gap(self.p, some, others, paid=self.paid) <= 10 * self.noise
+        return _gap(self.p, some, others, with_reward=self.with_reward) <= 10 * self.noise

@@ -68,12 +68,12 @@ def limit(p: TaskProbe) -> Iterator[Finding]:
     if _shows_time([t for t in ended if t.length == length]):
         return
     both = sum(t.truncated for t in ended if t.length == length)
-    told = "terminated=True and truncated=True" if 2 * both > times else "terminated=True, truncated=False"
+    reported = "terminated=True and truncated=True" if 2 * both > times else "terminated=True, truncated=False"
     yield Finding(
         "limit-terminates",
         "warning",
         f"The time limit of {length} steps is reported as a termination, and a truncation is meant.",
-        f"told: {told}, in {times} of {len(p.plays)} episodes after exactly {length} steps, none went on longer;"
+        f"told: {reported}, in {times} of {len(p.plays)} episodes after exactly {length} steps, none went on longer;"
         " meant: terminated=False, truncated=True",
         f"Return terminated=False, truncated=True at step {length}, or use max_episode_steps={length}; if the task does"
         " end there, show the step count in the observation.",

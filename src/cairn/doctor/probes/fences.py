@@ -1,4 +1,4 @@
-"""Whether a way leads to the goals: what can be reached is explored, and goals that stay out of it are told.
+"""Whether a way leads to the goals: what can be reached is explored, and goals that stay outside of it are reported.
 
 As Go-Explore does (Ecoffet et al. 2019): places that were reached are kept with the actions that led there, a place is
 returned to by those actions, and the play goes on from there. A wall with a gap is got round that way.
@@ -57,14 +57,14 @@ def explored(p: TaskProbe) -> list[Explored]:
     if size not in CELLS or p.images or 2000 * p.price("step") > budget:
         return []
     grid = _Grid(p, CELLS[size])
-    found = []
+    results = []
     for seed in range(1, SEEDS + 1):
         now = time.perf_counter()
         one = _explore(p, grid, seed, now + (until - now) / (SEEDS + 1 - seed))
         if one is None:
             return []
-        found.append(one)
-    return found
+        results.append(one)
+    return results
 
 
 class _Grid:
@@ -99,11 +99,11 @@ def _explore(p: TaskProbe, grid: _Grid, seed: int, until: float) -> Explored | N
     """From the start of a seed until the goal is reached, nothing new is found or time is up."""
     copy, rng = p.first, np.random.default_rng(seed)
     obs = copy.reset(seed=seed)
-    found = Explored(obs[grid.goal.desired].copy(), grid.near)
+    result = Explored(obs[grid.goal.desired].copy(), grid.near)
     paths: dict[bytes, list[Any]] = {grid.state(obs): []}
     visits: dict[bytes, int] = dict.fromkeys(paths, 0)
     lost = 0
-    while time.perf_counter() < until and not found.reached and not found.closed:
+    while time.perf_counter() < until and not result.reached and not result.closed:
         names = list(paths)
         weight = np.array([1 / (1 + visits[name]) for name in names])
         origin = names[int(rng.choice(len(names), p=weight / weight.sum()))]
@@ -115,15 +115,15 @@ def _explore(p: TaskProbe, grid: _Grid, seed: int, until: float) -> Explored | N
             if lost > 3:
                 return None
             continue
-        _wander(p, copy, grid, found, paths, visits, path, rows[-1], rng)
-    return found
+        _wander(p, copy, grid, result, paths, visits, path, rows[-1], rng)
+    return result
 
 
 def _wander(
     p: TaskProbe,
     copy: Copy,
     grid: _Grid,
-    found: Explored,
+    result: Explored,
     paths: dict[bytes, list[Any]],
     visits: dict[bytes, int],
     path: list[Any],
@@ -143,23 +143,23 @@ def _wander(
         seen.append((obs[grid.goal.achieved], desired))
         state = grid.state(obs)
         if state[:width] != here:
-            here, found.moves = state[:width], found.moves + 1
-            if here not in found.places:
-                found.places.add(here)
-                found.last_new = found.moves
+            here, result.moves = state[:width], result.moves + 1
+            if here not in result.places:
+                result.places.add(here)
+                result.last_new = result.moves
         if terminated or truncated:
             break
         if state not in paths or len(path) < len(paths[state]):
             paths[state] = list(path)
             visits.setdefault(state, 0)
-    _arrive(p, grid, found, np.array([a for a, _ in seen]), np.array([d for _, d in seen]))
+    _arrive(p, grid, result, np.array([a for a, _ in seen]), np.array([d for _, d in seen]))
 
 
-def _arrive(p: TaskProbe, grid: _Grid, found: Explored, achieved: Array, desired: Array) -> None:
+def _arrive(p: TaskProbe, grid: _Grid, result: Explored, achieved: Array, desired: Array) -> None:
     """Whether the place of the goal was entered, or the goal that was shown on the way was reached by its rule."""
-    apart = np.linalg.norm(achieved - found.goal, axis=1)
-    found.nearest = min(found.nearest, float(apart.min()))
-    found.reached = found.reached or grid.place(found.goal) in found.places
-    if not found.reached and p.rule is not None and not isinstance(p.rule, Raised):
-        paid, best = p.rule.reward(achieved, desired), p.rule.reward(desired, desired)
-        found.reached = bool((paid >= best - 1e-9).any())
+    apart = np.linalg.norm(achieved - result.goal, axis=1)
+    result.nearest = min(result.nearest, float(apart.min()))
+    result.reached = result.reached or grid.place(result.goal) in result.places
+    if not result.reached and p.rule is not None and not isinstance(p.rule, Raised):
+        reward, best = p.rule.reward(achieved, desired), p.rule.reward(desired, desired)
+        result.reached = bool((reward >= best - 1e-9).any())

@@ -42,10 +42,10 @@ def rule(p: TaskProbe) -> Iterator[Finding]:
 
 
 def success(p: TaskProbe) -> Iterator[Finding]:
-    """A success that is told is a goal that was reached, and a goal that was reached is told."""
+    """Success is reported exactly where the reward says that the goal was reached."""
     if p.rule is None or isinstance(p.rule, Raised):
         return
-    pairs = _told(p)
+    pairs = _steps_with_success(p)
     if not pairs:
         yield Finding(
             "success-untold",
@@ -55,39 +55,39 @@ def success(p: TaskProbe) -> Iterator[Finding]:
             f"Put is_success into info; {option('metric', 'success')} judges by it.",
         )
         return
-    if len(np.unique(np.round(_paid(p.rule, pairs)[:2], 6))) > 2:
+    if len(np.unique(np.round(_judge(p.rule, pairs)[:2], 6))) > 2:
         return  # a reward that grows with nearness does not say where success begins
     pairs += _near_goals(p, p.rule)
-    best, paid, told, apart = _paid(p.rule, pairs)
-    wide, narrow = (told == 1) & (paid < best), (told == 0) & (paid >= best)
+    best, reward, success, apart = _judge(p.rule, pairs)
+    wide, narrow = (success == 1) & (reward < best), (success == 0) & (reward >= best)
     if wide.any():
         yield Finding(
             "success-disagrees",
             "warning",
             "The task reports success where its own reward says that the goal was not reached.",
             f"in {int(wide.sum())} of {plural(len(pairs), 'step')}, up to {apart[wide].max():.3g} from the goal;"
-            f" the reward counts a goal as reached up to {_furthest(apart, paid >= best)}",
+            f" the reward counts a goal as reached up to {_furthest(apart, reward >= best)}",
             "Compute both from one distance and one threshold; success rates are too high as they are.",
         )
-    elif narrow.any() and 2 * narrow.sum() > (paid >= best).sum() and (told == 1).any():
+    elif narrow.any() and 2 * narrow.sum() > (reward >= best).sum() and (success == 1).any():
         yield Finding(
             "success-disagrees",
             "warning",
             "The task reports no success where its own reward says that the goal was reached.",
-            f"in {int(narrow.sum())} of {plural(int((paid >= best).sum()), 'step')} that were paid as reached, up to"
-            f" {apart[narrow].max():.3g} from the goal; success was told up to {_furthest(apart, told == 1)}",
+            f"in {int(narrow.sum())} of {plural(int((reward >= best).sum()), 'step')} that were paid as reached, up to"
+            f" {apart[narrow].max():.3g} from the goal; success was told up to {_furthest(apart, success == 1)}",
             "Compute both from one distance and one threshold, unless success is meant to ask for more.",
         )
 
 
-Pair = tuple[Array, Array, bool]  # achieved, desired, whether success was told
+Pair = tuple[Array, Array, bool]  # achieved, desired, whether success was reported
 
 
-def _paid(rule: GoalRule, pairs: list[Pair]) -> Array:
-    """[4, P] the reward of a goal that is reached, of these pairs, whether success was told, and the distances."""
+def _judge(rule: GoalRule, pairs: list[Pair]) -> Array:
+    """[4, P] the reward of a goal that is reached, of these pairs, whether success was reported, and the distances."""
     achieved, desired = (np.array([pair[i] for pair in pairs], float) for i in (0, 1))
-    told, apart = [float(pair[2]) for pair in pairs], np.linalg.norm(achieved - desired, axis=1)
-    return np.array([rule.reward(achieved, achieved), rule.reward(achieved, desired), told, apart], float)
+    success, apart = [float(pair[2]) for pair in pairs], np.linalg.norm(achieved - desired, axis=1)
+    return np.array([rule.reward(achieved, achieved), rule.reward(achieved, desired), success, apart], float)
 
 
 def _furthest(apart: Array, which: Array) -> str:
@@ -118,9 +118,9 @@ def _near_goals(p: TaskProbe, rule: GoalRule) -> list[Pair]:
                     held = getattr(copy.env.unwrapped, name)
                     setattr(copy.env.unwrapped, name, near.reshape(held.shape).astype(held.dtype))
                 after, _, _, _, info = copy.step(middle(copy.action_space))
-                told, shown = success_of(info), after[goal.desired]
-                if told >= 0 and np.linalg.norm(shown - near) <= 0.05 * edge:
-                    pairs.append((after[goal.achieved], near, bool(told)))
+                success, shown = success_of(info), after[goal.desired]
+                if success >= 0 and np.linalg.norm(shown - near) <= 0.05 * edge:
+                    pairs.append((after[goal.achieved], near, bool(success)))
     return pairs
 
 
@@ -181,25 +181,25 @@ def reachable(p: TaskProbe) -> Iterator[Finding]:
     led = _led(p)
     if led is not None and not led.missed.any():
         return
-    found = explored(p)
-    fenced = list(_fenced(found))
-    if fenced or led is None or 4 * sum(one.reached for one in found) >= 3 * max(1, len(found)):
+    results = explored(p)
+    fenced = list(_fenced(results))
+    if fenced or led is None or 4 * sum(one.reached for one in results) >= 3 * max(1, len(results)):
         yield from fenced
         return
     yield from led.findings()
 
 
-def _fenced(found: list[Explored]) -> Iterator[Finding]:
+def _fenced(results: list[Explored]) -> Iterator[Finding]:
     """Goals outside of all that could be reached from their start, where that was explored until nothing was new."""
-    out = [one for one in found if one.fenced]
-    if len(out) < 2 or 4 * len(out) < len(found):
+    out = [one for one in results if one.fenced]
+    if len(out) < 2 or 4 * len(out) < len(results):
         return
     moves = sum(one.moves for one in out)
     yield Finding(
         "goals-unreachable",
         "warning",
         "Goals lie outside of what exploration reaches: something may stand between.",
-        f"from {len(out)} of {len(found)} starts the goal was not reached and nothing new was found any more, after"
+        f"from {len(out)} of {len(results)} starts the goal was not reached and nothing new was found any more, after"
         f" {moves:,} moves between {sum(len(one.places) for one in out):,} places; the goals stayed"
         f" {np.mean([one.nearest for one in out]):.3g} away in the mean",
         "Check that a way leads from each start to its goal in time, or draw goals from what was reached.",
@@ -220,17 +220,17 @@ def _unmoved(far: float, moved: float) -> Finding:
 class Led:
     """How near it came to each goal it was led to, [attempts]: at the start, at best, and whether it halted short."""
 
-    begun: Array
+    start: Array
     best: Array
     missed: Array
 
     def findings(self) -> Iterator[Finding]:
-        if len(self.begun) < ATTEMPTS // 2 or self.missed.mean() < 0.25:
+        if len(self.start) < ATTEMPTS // 2 or self.missed.mean() < 0.25:
             return
         yield _unreachable(
             "warning",
-            f"led straight to {len(self.begun)} goals, it came to a halt short of {int(self.missed.sum())}: begun"
-            f" {np.mean(self.begun):.3g} away, those got no nearer than {np.mean(self.best[self.missed]):.3g} in the"
+            f"led straight to {len(self.start)} goals, it came to a halt short of {int(self.missed.sum())}: begun"
+            f" {np.mean(self.start):.3g} away, those got no nearer than {np.mean(self.best[self.missed]):.3g} in the"
             " mean",
         )
 
@@ -242,12 +242,12 @@ def _led(p: TaskProbe) -> Led | None:
     if model is None:
         return None
     copy, until = p.first, time.perf_counter() + SHARE * p.case.seconds
-    found: list[tuple[float, float, bool]] = []
+    attempts: list[tuple[float, float, bool]] = []
     copy.reset(seed=1)
-    while not found or (len(found) < ATTEMPTS and time.perf_counter() < until):
-        found.append(_attempt(copy, model, until))
-    begun, best, stuck = (np.array(column) for column in zip(*found, strict=True))
-    return Led(begun, best, stuck & (best > NEAR * begun))
+    while not attempts or (len(attempts) < ATTEMPTS and time.perf_counter() < until):
+        attempts.append(_attempt(copy, model, until))
+    start, best, stuck = (np.array(column) for column in zip(*attempts, strict=True))
+    return Led(start, best, stuck & (best > NEAR * start))
 
 
 def _unreachable(severity: str, evidence: str) -> Finding:
@@ -290,17 +290,17 @@ def _attempt(copy: Copy, model: Array, until: float) -> tuple[float, float, bool
     return apart[0], min(apart), stuck
 
 
-def _told(p: TaskProbe) -> list[Pair]:
-    """Steps at random whose info tells of success, with what was achieved and desired."""
+def _steps_with_success(p: TaskProbe) -> list[Pair]:
+    """Random steps whose info says whether it succeeded, with what was achieved and desired."""
     copy, goal, pairs = p.first, p.spec.goal, []
     assert goal is not None
     obs = copy.reset(seed=2)
     for _ in range(200):
         desired = obs[goal.desired]
         obs, _, terminated, truncated, info = copy.step(draw(copy.action_space, p.rng))
-        told = success_of(info)
-        if told >= 0:
-            pairs.append((obs[goal.achieved], desired, bool(told)))
+        success = success_of(info)
+        if success >= 0:
+            pairs.append((obs[goal.achieved], desired, bool(success)))
         if terminated or truncated:
             obs = copy.reset()
     return pairs

@@ -151,10 +151,10 @@ def mutated(p: TaskProbe) -> Iterator[Finding]:
     obs, _ = p.ask("reset", lambda: copy.env.reset(seed=0))
     for step in range(MOVES):
         before = _parts(obs)
-        kept = [part.copy() for part in before]
+        copies = [part.copy() for part in before]
         action = draw(copy.action_space, p.rng)
         obs, _, terminated, truncated, _ = p.ask("step", partial(copy.env.step, action))
-        if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(before, kept, strict=True)):
+        if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(before, copies, strict=True)):
             yield Finding(
                 "obs-mutated",
                 "warning",
@@ -195,12 +195,12 @@ def _bounds(space: Any) -> tuple[Array | None, Array | None]:
 def _twins(rows: Array, still: Array) -> list[tuple[int, int]]:
     """Pairs of columns that are equal throughout, each column with the first like it."""
     seen: dict[bytes, int] = {}
-    found = []
+    pairs = []
     for i in np.flatnonzero(~still).tolist():
         first = seen.setdefault(np.ascontiguousarray(rows[:, i]).tobytes(), i)
         if first != i:
-            found.append((first, i))
-    return found
+            pairs.append((first, i))
+    return pairs
 
 
 def _some(indices: Array) -> str:

@@ -137,7 +137,7 @@ def _luck(starts: list[Array]) -> float:
 
 def _copies_alike(p: TaskProbe, seeded: list[Array]) -> int:
     """How often two copies began alike without a seed, where that is no chance; else 0."""
-    if _distinct([np.concatenate(twin.begun) for twin in p.twins]) > 1:
+    if _distinct([np.concatenate(twin.starts) for twin in p.twins]) > 1:
         return 0
     resets = 3
     luck = sum((n / len(seeded)) ** 2 for n in Counter(start.tobytes() for start in seeded).values())

@@ -41,14 +41,14 @@ def seen(p: TaskProbe) -> Iterator[Finding]:
             yield from _only_when_held(p, uniform[0].reward[0])
         return
     rewards = np.concatenate([t.reward for t in p.plays])
-    told = f"{rewards[0]:g} in each of {len(rewards):,} steps, {plural(len(p.plays), 'episode')}, none terminated"
+    constant = f"{rewards[0]:g} in each of {len(rewards):,} steps, {plural(len(p.plays), 'episode')}, none terminated"
     if p.spec.goal is not None:
         if not p.case.hindsight:
             yield Finding(
                 "reward-unseen",
                 "hint",
                 "Random play never reaches a goal.",
-                f"reward {told}",
+                f"reward {constant}",
                 f"Use {option('hindsight', 'future')}: it learns from the goals that were reached instead.",
             )
         return
@@ -56,7 +56,7 @@ def seen(p: TaskProbe) -> Iterator[Finding]:
         "reward-constant",
         "warning",
         "The reward never changed and no episode ended early: nothing can be learned from what was seen.",
-        f"reward {told}, uniform actions and held ones",
+        f"reward {constant}, uniform actions and held ones",
         "Reward progress, begin some episodes near the reward, or bring demonstrations"
         f" ({option('demos')}, {option('expert')}).",
     )

@@ -17,11 +17,11 @@ FINE = 0.01  # of an entry's range: what a decision should move at least, at the
 
 def horizon(p: TaskProbe) -> Iterator[Finding]:
     """A reward n decisions ahead counts γⁿ: it must not have faded before it gets there."""
-    found = _to_goal(p) if p.spec.goal is not None else _to_reward(p)
+    distance = _to_goal(p) if p.spec.goal is not None else _to_reward(p)
     gamma = p.case.gamma
-    if found is None or gamma == 1 or found[0] <= 1:  # what this very step pays is not discounted
+    if distance is None or gamma == 1 or distance[0] <= 1:  # what this very step pays is not discounted
         return
-    needed, how = found
+    needed, how = distance
     left = gamma**needed
     if left > FAINT:
         return

@@ -30,9 +30,9 @@ def speed(p: TaskProbe) -> Iterator[Finding]:
     until = time.perf_counter() + 0.1 * p.case.seconds
     while len(stepping) < STEPS and time.perf_counter() < until:
         action = draw(copy.action_space, p.rng)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         _, _, terminated, truncated, _ = copy.step(action)
-        stepping.append(time.perf_counter() - begun)
+        stepping.append(time.perf_counter() - start)
         if terminated or truncated:
             resetting.append(_clock(copy.reset))
     while len(resetting) < RESETS and time.perf_counter() < until:
@@ -108,9 +108,9 @@ def _churn(p: TaskProbe, copy: Copy, seconds: float) -> tuple[int, int]:
 
 
 def _clock(what: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     what()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def _memory() -> int:

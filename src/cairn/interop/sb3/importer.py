@@ -24,7 +24,7 @@ from cairn.envs.task import Task
 from cairn.interop.sb3 import safe_unpickle as inert
 from cairn.interop.sb3.archive import Archive, laid_out_by_sb3
 from cairn.interop.sb3.networks import read_networks
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 from cairn.vector.protocol import GOAL_KEYS, spec_of_env
 
 STATISTICS = 64 * MIB  # bytes of a VecNormalize's file
@@ -98,7 +98,7 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
             raise
         raise CairnError(f"{error} The file is named so; {option('env')} names another task.") from error
     space, (spec, _) = probe.observation_space, spec_of_env(probe)
-    shut(probe)
+    close_env(probe)
     shown = {"": spaces.flatdim(space)}
     if isinstance(space, spaces.Dict):
         keys = space.spaces if spec.goal is None else GOAL_KEYS
