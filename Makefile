@@ -42,8 +42,8 @@ demo: $(VENV)/.ready
 test: lint type unit
 
 lint: $(VENV)/.ready
-	$(BIN)/python -m ruff format --check src tests bench
-	$(BIN)/python -m ruff check src tests bench
+	$(BIN)/python -m ruff format --check src tests benchmarks
+	$(BIN)/python -m ruff check src tests benchmarks
 
 type: $(VENV)/.ready
 	$(BIN)/python -m mypy
@@ -52,8 +52,8 @@ unit: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
 fmt: $(VENV)/.ready
-	$(BIN)/python -m ruff format src tests bench
-	$(BIN)/python -m ruff check --fix src tests bench
+	$(BIN)/python -m ruff format src tests benchmarks
+	$(BIN)/python -m ruff check --fix src tests benchmarks
 
 # The guide, in English and Chinese, without any request to the network. Its packages (pure Python, some 25 MB to fetch) are part of
 # EXTRAS, though only this target and tests/test_docs.py use them: so CI proves at every commit that each page builds.
@@ -63,7 +63,7 @@ docs: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' --no-build-isolation
-	$(BIN)/python -m bench.run
+	$(BIN)/python -m benchmarks.speed.run
 
 # a wheel in dist/, tried in an environment of its own with every extra
 release:
