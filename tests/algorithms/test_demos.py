@@ -11,7 +11,7 @@ from cairn.algorithms.imitation.expert import Expert
 from cairn.core.errors import CairnError
 from cairn.envs.task import Task, say_cut
 from cairn.vector.choose import make_vector
-from tests.agents import test_learns  # noqa: F401  (registers the toys)
+from tests.algorithms import test_learns  # noqa: F401  (registers the toys)
 from tests.envs import toys  # noqa: F401
 
 

@@ -30,7 +30,7 @@ from cairn.runs.checkpoint import load_policy, save_policy
 from cairn.runs.run import Run
 from cairn.runs.train import train
 from cairn.vector.choose import make_vector
-from tests.agents import test_learns  # noqa: F401  (registers the toys)
+from tests.algorithms import test_learns  # noqa: F401  (registers the toys)
 from tests.envs import toys  # noqa: F401
 
 CLONE = BCConfig(hidden=(32,), batch_size=32)

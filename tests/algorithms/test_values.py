@@ -24,7 +24,7 @@ from cairn.core.errors import CairnError
 from cairn.core.types import Box, Discrete, Spec
 from cairn.envs.task import Task
 from cairn.vector.choose import make_vector
-from tests.agents import test_learns  # noqa: F401  (registers the toys)
+from tests.algorithms import test_learns  # noqa: F401  (registers the toys)
 
 FEW = Spec((3,), "float32", Discrete(4))
 REAL = Spec((3,), "float32", Box((2,), (-2.0, -2.0), (2.0, 2.0)))
