@@ -38,6 +38,7 @@ LEARNERS = {
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learns_what_was_shown_a_frame_ago(name, monkeypatch):
+    """Only it shows that each network of images learns, from stacked frames."""
     agent, steps, envs = LEARNERS[name]
     made = []
     real = trainer._replay

@@ -60,6 +60,7 @@ def run(name: str, folder: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_six_hundred_steps_equal_three_hundred_a_kill_and_the_rest(name, tmp_path):
+    """Only it resumes replays of frames, compressed ones too, and games by the emulator's own vector."""
     if name.startswith("atari"):
         pytest.importorskip("ale_py")
     train(RECIPES[name], tmp_path / "alone")

@@ -150,6 +150,7 @@ def kill(process: Forked) -> None:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_two_thousand_steps_equal_one_thousand_a_kill_and_one_thousand(name, tmp_path):
+    """Only it kills and resumes every algorithm, and compares all that its run knows."""
     train(recipe(name), tmp_path / "alone", **taught(name))
     process = start(name, tmp_path / "killed")
     saved = tmp_path / "killed" / "checkpoints"

@@ -30,6 +30,7 @@ QUICK = ["--steps", "300", "--eval-every", "300", "--eval-episodes", "1"]
 
 
 def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
+    """Only it has two seeds trained and scored, each in a process of its own."""
     command = ["sweep", "cartpole-ppo", "--seeds", "2", "--episodes", "2", "--out", str(tmp_path), *QUICK]
     with pytest.raises(SystemExit) as stop:
         main(command)
