@@ -1,4 +1,5 @@
 # make demo   set up, train, evaluate, film        make test   set up, lint, types, tests (what CI runs)
+# make quick  the tests for every save
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,7 +23,7 @@ for note in site.glob("__editable__.cairn_rl-*.pth"):
 endef
 export RELATIVE
 
-.PHONY: demo test fmt lint type unit docs bench release clean
+.PHONY: demo test quick fmt lint type unit docs bench release clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -42,18 +43,28 @@ demo: $(VENV)/.ready
 test: lint type unit
 
 lint: $(VENV)/.ready
-	$(BIN)/python -m ruff format --check src tests bench
-	$(BIN)/python -m ruff check src tests bench
+	$(BIN)/python -m ruff format --check src tests benchmarks
+	$(BIN)/python -m ruff check src tests benchmarks
 
 type: $(VENV)/.ready
 	$(BIN)/python -m mypy
 
+# Two processes of tests; tests of one group (Ray, ...: tests/conftest.py) stay in one of them.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
 unit: $(VENV)/.ready
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# Arithmetic, contracts, layering, recorded results, and the digests of the two cheapest agents; nothing that needs a group.
+QUICK := core nets replay recipes vector/test_contract.py runs/test_curves.py test_layering.py test_results.py
+QUICK += $(foreach name,configs dqn loops ppo seeding segments values,algorithms/test_$(name).py)
+QUICK += $(foreach name,dqn ppo-discrete,"test_digests.py::test_a_short_run_ends_in_the_recorded_weights_metrics_and_files[$(name)]")
+quick: $(VENV)/.ready
+	$(PYTEST) -m "not xdist_group" $(addprefix tests/,$(QUICK))
 
 fmt: $(VENV)/.ready
-	$(BIN)/python -m ruff format src tests bench
-	$(BIN)/python -m ruff check --fix src tests bench
+	$(BIN)/python -m ruff format src tests benchmarks
+	$(BIN)/python -m ruff check --fix src tests benchmarks
 
 # The guide, in English and Chinese, without any request to the network. Its packages (pure Python, some 25 MB to fetch) are part of
 # EXTRAS, though only this target and tests/test_docs.py use them: so CI proves at every commit that each page builds.
@@ -63,7 +74,7 @@ docs: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' --no-build-isolation
-	$(BIN)/python -m bench.run
+	$(BIN)/python -m benchmarks.speed.run
 
 # a wheel in dist/, tried in an environment of its own with every extra
 release:

@@ -133,7 +133,7 @@ def _results() -> dict[str, list[dict[str, Any]]]:
 
 @functools.cache
 def _stored(name: str) -> Any:
-    path = ROOT / "results" / name
+    path = ROOT / "results" / "recipes" / name
     return json.loads(path.read_text()) if path.exists() else {}
 
 
@@ -163,7 +163,7 @@ def figures(name: str, locale: str) -> str:
         verdict = say["met"] if met else say["missed"] if records else say["none"]
         told = f"**{say['target']}**: {tabled(plan.target, plan.metric)} ({say[plan.metric]}), {verdict}."
         reason = _stored("misses.json").get(name)
-        lines.append(f"{told} `results/misses.json`: “{reason}”." if reason and not met else told)
+        lines.append(f"{told} `results/recipes/misses.json`: “{reason}”." if reason and not met else told)
     if records:
         heads = [say["seed"], say[plan.metric], say["episodes"], say["steps"], say["seconds"]]
         rows = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]

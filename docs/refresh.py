@@ -1,8 +1,8 @@
 """Bring the documents up to the recorded results: `python docs/refresh.py [--picture RUN] [--curves RUNS] [--frames]`.
 
-The table between the marks in both READMEs is made from results/*.json; the picture from a run folder and its policy.
+The table between the marks in both READMEs is made from results/recipes/*.json; the picture from a run folder and its policy.
 `--curves RUNS` takes the evaluations of every run under a folder that a recorded result came from into
-results/curves.json; `--frames [NAME...]` draws an episode of each policy of the zoo into docs/img/frames.
+results/recipes/curves.json; `--frames [NAME...]` draws an episode of each policy of the zoo into docs/img/frames.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def refresh_speed() -> None:
     path = ROOT / "docs" / "speed.md"
     heads = ("case", "Cairn", "SB3", "unit", "ratio", "memory, MB", "what it shows")
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    for row in json.loads((ROOT / "results" / "bench.json").read_text()):
+    for row in json.loads((ROOT / "results" / "benchmarks" / "speed.json").read_text()):
         figures = ["not reached" if row[k] is None else f"{row[k]:,.0f}" for k in ("ours", "theirs")]
         ratio = "-" if row.get("ratio") is None else f"{row['ratio']:.2f}"
         memory = f"{row['memory_ours_mb']:.0f} / {row['memory_theirs_mb']:.0f}" if row.get("memory_ours_mb") else "-"
@@ -158,7 +158,7 @@ def refresh_curves(runs: Path) -> None:
     """
     from cairn.runs.curves import evaluations, finite
 
-    path = ROOT / "results" / "curves.json"
+    path = ROOT / "results" / "recipes" / "curves.json"
     curves = json.loads(path.read_text()) if path.exists() else {}
     for metrics in sorted(runs.rglob("metrics.csv")):
         run = metrics.parent

@@ -1,8 +1,23 @@
-"""What several test files share."""
+"""What several test files share, and how tests are spread over processes."""
+
+import os
+import re
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: as many processes of tests as cores run at once
 
 import pytest
 
 from cairn.envs import rendering
+
+TOGETHER = re.compile(r"(?<![a-z])(ray|sb3|docs|browser)s?(?![a-z])")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests named after what is costly to start run in one process: a Ray cluster, an import, a site, a browser."""
+    for item in items:
+        found = TOGETHER.search(item.nodeid)
+        if found:
+            item.add_marker(pytest.mark.xdist_group(found[1]))
 
 
 @pytest.fixture

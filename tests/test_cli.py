@@ -228,16 +228,16 @@ def test_bench_measures_every_backend_and_names_the_fastest(home, capsys):
 
 
 def test_the_peers_are_compared_from_a_checkout_only(home, capfd, monkeypatch):
-    from cairn import cli
+    from cairn.cli import main as cli
 
     assert "--libraries" in cairn("bench", "peers", "--help", capsys=capfd).out
     assert "unrecognized arguments: --libary" in cairn("bench", "peers", "--libary", "sb3", code=2, capsys=capfd).err
-    monkeypatch.setattr(cli, "__file__", str(home / "lib" / "cairn" / "cli.py"))
+    monkeypatch.setattr(cli, "__file__", str(home / "lib" / "cairn" / "cli" / "main.py"))
     assert "use a checkout" in cairn("bench", "peers", code=2, capsys=capfd).err
 
 
 def test_the_peers_are_installed_after_a_yes_only(tmp_path, capsys, monkeypatch):
-    from bench.peers import __main__ as peers
+    from benchmarks.peers import __main__ as peers
 
     installed = []
     monkeypatch.setattr(peers, "HOME", peers.ROOT / "no-such-folder")

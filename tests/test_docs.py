@@ -126,3 +126,13 @@ def test_what_a_page_loads_is_seen():
         '<a href="https://f">g</a><link rel="alternate" href="https://h"><style>p{background:url(http://i)}</style>'
     )
     assert [bool(outside(a)) for a in reader.found] == [False, True, True, True]
+
+
+def test_the_readme_of_the_benchmarks_has_a_line_for_every_script():
+    listed = (ROOT / "benchmarks" / "README.md").read_text()
+    for kind in ("speed", "studies", "checks"):
+        files = [path for path in (ROOT / "benchmarks" / kind).glob("*.py") if path.stem != "__init__"]
+        assert len(files) > 5
+        for path in files:
+            script = "__main__" in path.read_text() and path.stem != "child"  # which the others start
+            assert (f"python -m benchmarks.{kind}.{path.stem}" if script else f"`{path.stem}`") in listed, path

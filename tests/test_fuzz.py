@@ -1,6 +1,6 @@
-"""Some of what `python -m bench.fuzz --inputs 10000` tries: no traceback, no hang."""
+"""Some of what `python -m benchmarks.checks.fuzz --inputs 10000` tries: no traceback, no hang."""
 
-from bench.fuzz import fuzz
+from benchmarks.checks.fuzz import fuzz
 
 
 def test_every_reader_reads_or_refuses():

@@ -10,13 +10,14 @@ import pytest
 from cairn import CairnError
 from cairn.algorithms import build
 from cairn.evidence.statistics import interquartile_mean
-from cairn.evidence.table import anchors, read_results, result_rows, stamped
+from cairn.evidence.table import anchors, read_results, recipes_folder, result_rows, stamped
 from cairn.recipes import RECIPES
 from cairn.runs.checkpoint import load_start
 from cairn.vector.choose import make_vector
 
 ROOT = Path(__file__).parent.parent
-MISSES = json.loads((ROOT / "results" / "misses.json").read_text())
+RECORDED = ROOT / "results" / "recipes"
+MISSES = json.loads((RECORDED / "misses.json").read_text())
 
 
 def test_every_recipe_has_met_its_target_or_says_why_not():
@@ -28,7 +29,7 @@ def test_every_recipe_has_met_its_target_or_says_why_not():
             silent.append(name)
         if met and name in MISSES:
             stale.append(name)
-    assert not silent, f"no result at the target, and no reason in results/misses.json: {silent}"
+    assert not silent, f"no result at the target, and no reason in results/recipes/misses.json: {silent}"
     assert not stale, f"met by now, and still among the misses: {stale}"
 
 
@@ -37,7 +38,7 @@ def test_misses_are_of_recipes_and_give_a_reason():
 
 
 def test_results_are_of_recipes_as_they_are_called():
-    for path in (ROOT / "results").glob("*-s*.json"):
+    for path in RECORDED.glob("*-s*.json"):
         record = json.loads(path.read_text())
         assert record["recipe"] in RECIPES and path.name == f"{record['recipe']}-s{record['seed']}.json"
 
@@ -56,14 +57,14 @@ def test_anchors_are_of_recipes():
 
 
 def test_what_was_trained_again_is_no_worse_than_what_was_published():
-    """results/again: the published command on a seed that the table does not have."""
+    """results/recipes/again: the published command on a seed that the table does not have."""
     published = {row["recipe"]: row for row in result_rows(ROOT / "results")}
-    trained = sorted((ROOT / "results" / "again").glob("*.json"))
+    trained = sorted((RECORDED / "again").glob("*.json"))
     assert len(trained) >= 3
     for path in trained:
         (found,) = read_results(path.parent, path.stem.rpartition("-s")[0])
         row = published[found["recipe"]]
-        assert not (ROOT / "results" / path.name).exists() and round(found["figure"], 3) >= row["low"]
+        assert not (RECORDED / path.name).exists() and round(found["figure"], 3) >= row["low"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
@@ -164,3 +165,11 @@ def test_a_result_of_other_types_is_no_result(tmp_path, change):
     (tmp_path / "cartpole-ppo-s1.json").write_text(stamped(body))
     with pytest.raises(CairnError, match="is not a recorded result"):
         result_rows(tmp_path)
+
+
+def test_a_folder_of_results_keeps_those_of_recipes_in_recipes_or_in_itself(tmp_path):
+    """A checkout has results/recipes; a user's `--record results` may be any plain folder."""
+    assert recipes_folder(tmp_path) == tmp_path
+    (tmp_path / "recipes").mkdir()
+    assert recipes_folder(tmp_path) == tmp_path / "recipes"
+    assert read_results(ROOT / "results", "cartpole-ppo") == read_results(RECORDED, "cartpole-ppo") != []

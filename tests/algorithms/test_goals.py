@@ -45,9 +45,11 @@ def test_dqn_flips_twelve_bits_with_hindsight_and_not_without():
     assert train(replace(recipe, hindsight="off")).score.success <= 0.3
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_continuous_agents_reach_with_hindsight_and_not_without(name):
-    recipe = replace(REACH, agent=AGENTS[name], env_args={"near": 0.06})  # small enough that nobody hits it by chance
+@pytest.mark.parametrize(("name", "steps"), [("sac", 4000), ("td3", 2500)])
+def test_continuous_agents_reach_with_hindsight_and_not_without(name, steps):
+    """Only it shows that hindsight is what makes agents of continuous actions learn."""
+    recipe = replace(REACH, agent=AGENTS[name], steps=steps, eval_every=steps)
+    recipe = replace(recipe, env_args={"near": 0.06})  # small enough that nobody hits it by chance
     assert train(recipe).score.success >= 0.5
     assert train(replace(recipe, hindsight="off")).score.success <= 0.2
 

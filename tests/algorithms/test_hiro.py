@@ -294,6 +294,7 @@ PLANE = Recipe(
 
 
 def test_both_levels_learn_together_to_reach_points_far_off():
+    """Only it trains both levels until the task is solved."""
     outcome = train(PLANE)
     assert outcome.solved, outcome.score
     player = as_policy(outcome.agent)
@@ -301,8 +302,8 @@ def test_both_levels_learn_together_to_reach_points_far_off():
 
 
 def test_a_level_is_loaded_and_stays_as_it_was_where_frozen(tmp_path):
-    train(replace(PLANE, steps=1_500), tmp_path / "first")
-    frozen = replace(PLANE, steps=1_500, agent=replace(PLANE.agent, freeze="low"), seed=2)
+    train(replace(PLANE, steps=700), tmp_path / "first")
+    frozen = replace(PLANE, steps=700, agent=replace(PLANE.agent, freeze="low"), seed=2)
     from cairn.runs.checkpoint import load_policy
 
     before = load_policy(tmp_path / "first").agent

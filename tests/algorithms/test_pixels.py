@@ -39,6 +39,7 @@ LEARNERS = {
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learns_what_was_shown_a_frame_ago(name, monkeypatch):
+    """Only it shows that each network of images learns, from stacked frames."""
     agent, steps, envs = LEARNERS[name]
     made = []
     entry = algorithm_of(agent)

@@ -109,6 +109,7 @@ def ray():
 
 @pytest.mark.parametrize("kind", RECIPES)
 def test_every_kind_of_agent_learns_from_samplers_and_the_books_balance(kind, ray, tmp_path, monkeypatch):
+    """Only it counts what samplers were asked for and gave, and resumes on other samplers; the first starts Ray."""
     seen = []
     close = SamplerPool.close
     monkeypatch.setattr(SamplerPool, "close", lambda self: (seen.append(self), close(self)))

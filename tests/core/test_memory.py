@@ -58,7 +58,10 @@ def test_it_is_said_before_a_file_is_made(tmp_path, capsys):
     [
         (["pong-ppo", "--env", "ALE/Pongg-v5"], "there is no environment 'ALE/Pongg-v5'. Did you mean ALE/Pong-v5?"),
         (["pong-ppo", "--device", "cuda:77"], "device 'cuda:77' is not available here; use --device cpu, or auto."),
-        (["breakout-dqn", "--agent.capacity", str(10**9), "--steps", str(10**9)], "of memory; a capacity of "),
+        (
+            ["breakout-dqn", "--envs", "1", "--agent.capacity", str(10**9), "--steps", str(10**9)],
+            "of memory; a capacity of ",
+        ),
     ],
 )
 def test_what_a_game_lacks_is_one_sentence(args, words, tmp_path, capsys):

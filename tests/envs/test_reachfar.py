@@ -100,7 +100,7 @@ def test_it_is_the_arm_of_fetch_reach(env):
 
 
 def test_every_point_of_the_region_is_reached_from_home(arm):
-    """A grid of some 15 cm, faces and corners of every box included; `python -m bench.reachable` has one of 2.5 cm."""
+    """A grid of 15 cm, faces and corners of every box included; `benchmarks.checks.reachable` has one of 2.5 cm."""
     taken = []
     for low, high in REACHABLE.boxes:
         axes = [np.linspace(a, b, 2 + round((b - a) / 0.2)) for a, b in zip(low, high, strict=True)]
@@ -112,7 +112,7 @@ def test_every_point_of_the_region_is_reached_from_home(arm):
 
 
 def test_every_point_of_the_region_is_reached_from_any_other(arm):
-    """On errands of five points; `python -m bench.reachable` goes on more."""
+    """On errands of five points; `python -m benchmarks.checks.reachable` goes on more."""
     draw = np.random.default_rng(1)
     for _ in range(12):
         arm.restore(arm.home)

@@ -44,6 +44,7 @@ def test_it_is_clean_code(tmp_path, goal):
 
 
 def test_an_agent_learns_it_from_the_command_that_is_named(tmp_path, capsys):
+    """Only it follows what a new user is told to type to the end, in a process of its own."""
     with pytest.raises(SystemExit) as stop:
         main(["new-env", "CartSwing", "--goal", "--out", str(tmp_path)])
     assert stop.value.code == 0

@@ -6,8 +6,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -40,8 +38,10 @@ from cairn.runs.folder import mark
 from cairn.runs.policy_files import checkpoints
 from cairn.runs.run import Run
 from cairn.runs.train import train
+from tests.processes import Forked
 
 SMALL = {"hidden": (16, 16)}
+SLOW = {"updates_per_step": 0.3}  # what is not due at a checkpoint is due after a resume
 AGENTS = {
     "dqn": ("CartPole-v1", DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=3, capacity=700)),
     "dqn-all": (
@@ -50,8 +50,8 @@ AGENTS = {
             **SMALL, learning_starts=100, batch_size=16, capacity=700, dueling=True, quantiles=4, priority=0.6, n_step=2
         ),
     ),
-    "sac": ("Pendulum-v1", SACConfig(**SMALL, learning_starts=100, batch_size=16, capacity=700)),
-    "td3": ("Pendulum-v1", TD3Config(**SMALL, learning_starts=100, batch_size=16)),
+    "sac": ("Pendulum-v1", SACConfig(**SMALL, **SLOW, learning_starts=100, batch_size=16, capacity=700)),
+    "td3": ("Pendulum-v1", TD3Config(**SMALL, **SLOW, learning_starts=100, batch_size=16)),
     "dqn-her": (
         "cairn/BitFlip-v0",
         DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=2, capacity=700, normalise=True),
@@ -60,7 +60,7 @@ AGENTS = {
         "Pendulum-v1",
         HIROConfig(
             high=SACConfig(**SMALL, learning_starts=200, batch_size=16, updates_per_step=0.2, capacity=60),
-            low=TD3Config(**SMALL, learning_starts=100, batch_size=16, capacity=700, normalise=True),
+            low=TD3Config(**SMALL, **SLOW, learning_starts=100, batch_size=16, capacity=700, normalise=True),
             subgoal=(0, 2),
             subgoal_range=(0.5, 0.5),
             every=7,
@@ -134,36 +134,30 @@ def assert_same_run(a: Path, b: Path) -> None:
     assert count[0] == count[1]
 
 
-RUNNER = """
-import sys, json
-from pathlib import Path
-from tests.runs.test_resume import recipe, taught
-from cairn.runs.train import train
-name, folder, vector = sys.argv[1:4]
-folder = Path(folder)
-train(recipe(name, vector), folder, resume=(folder / "config.json").exists(), **taught(name))
-"""
+def run(name: str, folder: str, checkpoint_every: int) -> None:
+    """Train or resume in a process that is killed."""
+    plan = replace(recipe(name), checkpoint_every=checkpoint_every)
+    train(plan, Path(folder), resume=(Path(folder) / "config.json").exists(), **taught(name))
 
 
-def start(name: str, folder: Path, vector="sync") -> subprocess.Popen:
-    root = Path(__file__).parent.parent.parent
-    return subprocess.Popen([sys.executable, "-c", RUNNER, name, str(folder), vector], cwd=root, stderr=subprocess.PIPE)
+def start(name: str, folder: Path, checkpoint_every: int = 1000) -> Forked:
+    return Forked("tests.runs.test_resume", "run", name, str(folder), checkpoint_every)
 
 
-def kill(process: subprocess.Popen) -> None:
-    process.send_signal(signal.SIGKILL)
+def kill(process: Forked) -> None:
+    process.signal(signal.SIGKILL)
     process.wait()
-    process.stderr.close()
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_two_thousand_steps_equal_one_thousand_a_kill_and_one_thousand(name, tmp_path):
+    """Only it kills and resumes every algorithm, and compares all that its run knows."""
     train(recipe(name), tmp_path / "alone", **taught(name))
     process = start(name, tmp_path / "killed")
     saved = tmp_path / "killed" / "checkpoints"
     while not checkpoints(saved):
-        assert process.poll() is None, process.stderr.read().decode()
-        time.sleep(0.002)
+        assert process.poll() is None, process.stderr()
+        time.sleep(0.004)
     kill(process)
     assert 1000 <= int(checkpoints(saved)[-1].name) < 2000  # it had not finished
     train(recipe(name), tmp_path / "killed", resume=True, **taught(name))
@@ -176,24 +170,23 @@ def newest(folder: Path) -> int:
 
 
 def test_killed_at_twenty_random_moments(tmp_path):
-    """Twenty SIGKILLs at random times, a resume after each: the same run in the end, no checkpoint lost."""
+    """Twenty SIGKILLs at random times, a resume after each: the same run in the end, no checkpoint lost.
+
+    Only it kills while files are being written, wherever that may be.
+    """
     plan = replace(recipe("sac"), checkpoint_every=100)
     train(plan, tmp_path / "alone")
-    runner = RUNNER.replace("recipe(name, vector)", "replace(recipe(name, vector), checkpoint_every=100)")
-    runner = "from dataclasses import replace\n" + runner
     rng, folder = random.Random(0), tmp_path / "killed"
-    root = Path(__file__).parent.parent.parent
     reached = 0
     for _ in range(20):
-        args = [sys.executable, "-c", runner, "sac", str(folder), "sync"]
-        process = subprocess.Popen(args, cwd=root, stderr=subprocess.PIPE)
+        process = start("sac", folder, checkpoint_every=100)
         if rng.random() < 0.5:  # in the middle of starting, or of its first steps
-            time.sleep(rng.uniform(0.1, 2.0))
+            time.sleep(rng.uniform(0.0, 0.3))
         else:  # some moments after its next checkpoint
             while process.poll() is None and not newest(folder) > reached:
-                time.sleep(0.002)
+                time.sleep(0.004)
             time.sleep(rng.uniform(0.0, 0.05))
-        assert process.poll() is None, process.stderr.read().decode()  # it had not finished
+        assert process.poll() is None, process.stderr()  # it had not finished
         kill(process)
         assert newest(folder) >= reached  # no checkpoint is ever lost
         reached = newest(folder)
@@ -270,14 +263,12 @@ def test_no_good_checkpoint_is_one_sentence(tmp_path):
 def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
     process = start("sac", tmp_path)
     while not (tmp_path / "monitor.csv").exists() or (tmp_path / "monitor.csv").stat().st_size < 10:
-        assert process.poll() is None, process.stderr.read().decode()
+        assert process.poll() is None, process.stderr()
         time.sleep(0.01)
-    time.sleep(0.5)
     for _ in range(2):  # to the process and to its group, as `timeout` does: one request
-        os.kill(process.pid, signal.SIGTERM)
+        process.signal(signal.SIGTERM)
         time.sleep(0.001)
     process.wait()
-    process.stderr.close()
     at = int(checkpoints(tmp_path / "checkpoints")[-1].name)
     assert 0 < at < 2000
     outcome = train(recipe("sac"), tmp_path, resume=True)

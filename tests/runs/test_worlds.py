@@ -59,6 +59,7 @@ def test_bipedal_walker_resumes_to_the_bit(agent, vector, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_with_rays_samplers_too(agent, tmp_path, monkeypatch):
+    """Only it resumes worlds that remember in samplers of Ray's."""
     pytest.importorskip("ray")
     pytest.importorskip("Box2D")
     every = {"checkpoint_every": 300, "eval_every": 5000, "log_every": 5000, "eval_episodes": 1, "time_limit": 60}

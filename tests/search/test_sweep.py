@@ -30,6 +30,7 @@ QUICK = ["--steps", "300", "--eval-every", "300", "--eval-episodes", "1"]
 
 
 def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
+    """Only it has two seeds trained and scored, each in a process of its own."""
     command = ["sweep", "cartpole-ppo", "--seeds", "2", "--episodes", "2", "--out", str(tmp_path), *QUICK]
     with pytest.raises(SystemExit) as stop:
         main(command)
@@ -50,17 +51,6 @@ def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
     assert stop.value.code == 2 and "a sweep of other settings" in capsys.readouterr().err
 
 
-def test_a_recipe_in_a_file_is_swept_as_well(tmp_path, capsys):
-    from cairn.core.serialise import to_json
-    from cairn.recipes import find
-
-    (tmp_path / "mine.json").write_text(json.dumps({**to_json(find("cartpole-ppo")), "name": "mine"}))
-    out = ["--seeds", "1", "--episodes", "1", "--out", str(tmp_path / "out")]
-    with pytest.raises(SystemExit) as stop:
-        main(["sweep", str(tmp_path / "mine.json"), *out, *QUICK])
-    assert not stop.value.code and "1 seeds" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("command", ["sweep", "tune"])
 def test_help_is_no_mistake(command, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -68,11 +58,16 @@ def test_help_is_no_mistake(command, capsys):
     assert not stop.value.code and f"cairn {command} NAME" in capsys.readouterr().out
 
 
-def test_a_seed_that_fails_is_told_and_the_others_count(tmp_path, capsys):
-    (tmp_path / "s2").mkdir()
-    (tmp_path / "s2" / "config.json").write_text("{")
+def test_a_seed_that_fails_is_told_and_the_others_count_also_of_a_recipe_in_a_file(tmp_path, capsys):
+    from cairn.core.serialise import to_json
+    from cairn.recipes import find
+
+    mine, out = tmp_path / "mine.json", tmp_path / "out"
+    mine.write_text(json.dumps({**to_json(find("cartpole-ppo")), "name": "mine"}))
+    (out / "s2").mkdir(parents=True)
+    (out / "s2" / "config.json").write_text("{")
     with pytest.raises(SystemExit) as stop:
-        main(["sweep", "cartpole-ppo", "--seeds", "2", "--episodes", "1", "--out", str(tmp_path), *QUICK])
+        main(["sweep", str(mine), "--seeds", "2", "--episodes", "1", "--out", str(out), *QUICK])
     said = capsys.readouterr().out
     assert stop.value.code == 1 and "failed: cairn:" in said and "1 seeds: interquartile mean" in said
 

@@ -503,10 +503,10 @@ def command_bench(args: list[str]) -> int:
 
 def _peers(args: list[str]) -> int:
     """The comparison lives beside the package, with what it needs to make the others' environments."""
-    root = Path(__file__).parents[2]
-    if not (root / "bench" / "peers").is_dir():
+    root = Path(__file__).parents[3]
+    if not (root / "benchmarks" / "peers").is_dir():
         raise CairnError("the comparison with other libraries comes with the source, not the package: use a checkout.")
-    return subprocess.run([sys.executable, "-m", "bench.peers", *args], cwd=root, check=False).returncode
+    return subprocess.run([sys.executable, "-m", "benchmarks.peers", *args], cwd=root, check=False).returncode
 
 
 def command_doctor(args: list[str]) -> int:

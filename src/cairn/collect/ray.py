@@ -30,7 +30,7 @@ from cairn.vector.ray_actors import connect
 from cairn.vector.worker_pool import MAX_RESTARTS_IN_A_ROW, shares
 
 # Steps of all environments in one chunk, roughly; but so many of each: a message costs as much as six steps of a small
-# task (`python -m bench.cluster scale`).
+# task (`python -m benchmarks.speed.cluster scale`).
 CHUNK, LEAST = 256, 64
 
 MakeAgent = Callable[..., Agent]  # called in the sampler, as make_agent(seed=...)

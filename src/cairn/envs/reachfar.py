@@ -23,8 +23,8 @@ from cairn.core.types import Array
 Goals = Literal["far", "near", "nearby", "one", "displacement", "line", "lines"]
 Starts = Literal["home", "anywhere", "waypoint"]
 
-# Proven by `towards`: `python -m bench.reachable` leads to 25,571 points, 2.5 cm apart, from home, to 10,500 from one
-# another and to 1,600 nearby; 0 are missed, each is met within 2 cm in at most 51, 44 and 7 steps.
+# Proven by `towards`: `python -m benchmarks.checks.reachable` leads to 25,571 points, 2.5 cm apart, from home, to
+# 10,500 from one another and to 1,600 nearby; 0 are missed, each is met within 2 cm in at most 51, 44 and 7 steps.
 # Farther out the arm is stretched; it meets its own body where x is small and the table where z is.
 REACHABLE = Region(
     (

@@ -29,6 +29,16 @@ ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
 DIGITS = 16  # of a digest, kept with a result
 
 
+def recipes_folder(results: Path) -> Path:
+    """Where a folder of results keeps RECIPE-sSEED.json, anchors.json, notes.json and curves.json.
+
+    In `recipes`, where it has such a folder, as a checkout's `results` does; otherwise in itself. So `--record results`
+    and `--folder results` mean the same folder everywhere.
+    """
+    inside = results / "recipes"
+    return inside if inside.is_dir() else results
+
+
 def recipe_rows(results: Path) -> list[dict[str, Any]]:
     """One row a recipe: task, agent, target and the best recorded result under `results`."""
     rows = []
@@ -58,7 +68,7 @@ def _at_target(figures: Sequence[float], target: float | None) -> str:
 
 
 def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None = None) -> Path:
-    """Write what an evaluation found as folder/RECIPE-sSEED.json: the evidence behind the table.
+    """Write what an evaluation found as RECIPE-sSEED.json (see `recipes_folder`): the evidence behind the table.
 
     With the run's folder, what its last policy scored and how many steps it took in all are written too.
     """
@@ -86,6 +96,7 @@ def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None
     body["last"] = last_evaluation(run, recipe) if run is not None else None
     if "queries" in saved.about:
         body["expert_queries"] = saved.about["queries"]
+    folder = recipes_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{folder_name(name)}-s{saved.about['seed']}.json"
     path.write_text(stamped(body))
@@ -103,8 +114,8 @@ def last_evaluation(run: Path, recipe: Recipe) -> dict[str, Any] | None:
 
 
 def last_scores(results: Path, records: Sequence[dict[str, Any]]) -> list[tuple[float, int] | None]:
-    """The last evaluation of each run and its step, from the result itself or results/curves.json; None if unknown."""
-    path = results / "curves.json"
+    """The last evaluation of each run and its step, from the result itself or curves.json; None if unknown."""
+    path = recipes_folder(results) / "curves.json"
     curves = read_json(path) if path.exists() else {}
     found: list[tuple[float, int] | None] = []
     for one in records:
@@ -120,8 +131,8 @@ def last_scores(results: Path, records: Sequence[dict[str, Any]]) -> list[tuple[
 
 
 def notes(results: Path) -> dict[str, dict[str, str]]:
-    """What a figure does not tell by itself, by recipe and language: results/notes.json."""
-    path = results / "notes.json"
+    """What a figure does not tell by itself, by recipe and language: notes.json."""
+    path = recipes_folder(results) / "notes.json"
     found: dict[str, dict[str, str]] = read_json(path) if path.exists() else {}
     return found
 
@@ -144,7 +155,7 @@ def stamped(body: Mapping[str, Any]) -> str:
 def read_results(results: Path, name: str) -> list[dict[str, Any]]:
     """The recorded runs of one recipe, by seed."""
     records = []
-    for path in sorted(results.glob(f"{name}-s*.json")):
+    for path in sorted(recipes_folder(results).glob(f"{name}-s*.json")):
         record = read_json(path)
         if not _is_result(record):
             raise CairnError(f"{path} is not a recorded result.")
@@ -167,8 +178,8 @@ def _is_result(record: Any) -> bool:
 
 
 def anchors(results: Path) -> dict[str, str]:
-    """The best that others have published of a recipe's task, where something is known: results/anchors.json."""
-    path = results / "anchors.json"
+    """The best that others have published of a recipe's task, where something is known: anchors.json."""
+    path = recipes_folder(results) / "anchors.json"
     found = read_json(path) if path.exists() else {}
     if not isinstance(found, dict):
         raise CairnError(f"{path} is no table of published figures.")

@@ -103,7 +103,7 @@ RECIPES = {
         eval_every=4_000,
         eval_episodes=100,
         checkpoint_every=40_000,
-        about="what the ablation of strategies, k and goals varies: `python -m bench.study her-goals`",
+        about="what the ablation of strategies, k and goals varies: `python -m benchmarks.studies.study her-goals`",
     ),
     "racecar-her": Recipe(
         env="cairn/RaceCar-v0",

@@ -1,0 +1,1 @@
+"""Experiments behind recipes and documents: what one change does to learning."""
