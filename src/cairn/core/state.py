@@ -66,3 +66,13 @@ def _wanted(tensors: Mapping[str, Tensor], key: str, part: str) -> Tensor:
     if key not in tensors:
         raise CairnError(f"the saved policy lacks the tensor {part}.{key}.")
     return tensors[key]
+
+
+def generator_state(generator: Generator) -> str:
+    """The state of a generator as text, for JSON."""
+    return bytes(generator.get_state().tolist()).hex()
+
+
+def generator_from(text: str) -> Tensor:
+    """What `generator_state` wrote, for `Generator.set_state`."""
+    return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)

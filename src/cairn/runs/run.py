@@ -13,29 +13,27 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from cairn.core.agent import Agent, Metrics
-from cairn.core.calls import option
-from cairn.core.errors import CairnError
 from cairn.core.metric import figure as judged_figure
 from cairn.core.seeding import derive_many
 from cairn.core.serialise import from_json, to_json
+from cairn.core.state import generator_state
 from cairn.core.types import Array, Step
 from cairn.recipes.identity import provenance
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable
-from cairn.runs.checkpoint import load_checkpoint, save_checkpoint, save_policy
+from cairn.runs.checkpoint import save_checkpoint, save_policy
 from cairn.runs.config import write_config
 from cairn.runs.evaluation import Score
 from cairn.runs.lock import Lock
-from cairn.runs.logs import Logs, set_aside
+from cairn.runs.logs import Logs
 from cairn.runs.notices import UNTOLD, no_success, notices
 from cairn.runs.policy_files import checkpoints
 from cairn.runs.progress import Progress
 from cairn.runs.watching import Moment, Watcher
 
-BROKEN = (CairnError, KeyError)  # what reading a damaged checkpoint raises
 SAME_REQUEST = 1.0  # s: `timeout` and schedulers signal the process and then its group, which is asking once
 
 
@@ -82,60 +80,14 @@ class Run:
             write_config(self.folder, self.recipe)
             self.logs = Logs(self.folder, self.recipe.env, say=self.progress_line.say)
 
-    def resume(self, agent: Agent, replay: Callable[[], Checkpointable | None]) -> Checkpointable | None:
-        """Continue from the newest checkpoint that is whole; what the run learns from, None where it is over."""
-        assert self.folder is not None
-        found = list(reversed(checkpoints(self.folder / "checkpoints")))
-        kept: list[Checkpointable | None] = []  # made once, and only for a run that goes on
-        damaged: list[Path] = []
-        for path in found:
-            try:
-                saved = load_checkpoint(path, agent)
-                self._restore(saved)
-            except BROKEN as error:
-                damaged.append(self._pass_over(path, error))
-                continue
-            if not self.over:
-                kept = kept or [replay()]
-                try:
-                    self._restore_replay(saved, kept[0])
-                except BROKEN as error:
-                    damaged.append(self._pass_over(path, error))
-                    continue
-            if self.solved:
-                self.progress_line.say("it had held its target and ended there: nothing is left to do.")
-            elif self.over:
-                self.progress_line.say(
-                    f"its {self.recipe.steps:,} steps are taken; {option('steps')} asks for more in all."
-                )
-            else:
-                self._set_aside(damaged)
-                self._reopen(saved)
-            return kept[0] if kept else None
-        if found:
-            raise CairnError(
-                f"none of the checkpoints in {self.folder} can be resumed from; start a new run in another folder."
-            )
-        self.start()  # killed before its first checkpoint: the same run from the beginning
-        return replay()
-
-    def _pass_over(self, path: Path, error: Exception) -> Path:
-        told = f"{error}" if isinstance(error, CairnError) else f"{path} lacks {error}."
-        self.progress_line.say(f"{told} Going back to the checkpoint before it.")
-        return path
-
-    def _set_aside(self, damaged: list[Path]) -> None:
-        """Damaged checkpoints get other names: they must not count as the newest ones of a run that goes on."""
-        for path in damaged:
-            self.progress_line.say(f"{path} is kept as {set_aside(path).name}.")
-
     @property
     def over(self) -> bool:
         """Nothing is left to do: the steps are taken, or the target held, and the end was scored and written down."""
         ended = self.solved or self.step >= self.recipe.steps
         return ended and self.marks["log"] == self.marks["eval"] == self.step
 
-    def _restore(self, saved: Mapping[str, Any]) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Take up the counters of a checkpoint."""
         self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
         self.first_steps = saved.get("first_steps")
         self.marks = dict(saved["marks"])
@@ -151,18 +103,6 @@ class Run:
         self.warned = list(saved.get("warned", []))
         self.score = None if saved.get("score") is None else from_json(Score, saved["score"])
         self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
-
-    def _restore_replay(self, saved: Mapping[str, Any], replay: Checkpointable | None) -> None:
-        if replay is not None:
-            replay.load(saved["replay"])
-            replay.generator.set_state(_state_from(saved["replay_generator"]))
-
-    def _reopen(self, saved: Mapping[str, Any]) -> None:
-        """Settings and logs of a run that goes on."""
-        assert self.folder is not None
-        write_config(self.folder, self.recipe)
-        marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 kept sizes only
-        self.logs = Logs(self.folder, self.recipe.env, saved=marks, step=self.step, say=self.progress_line.say)
 
     def __enter__(self) -> Run:
         self.handlers = {}
@@ -383,7 +323,7 @@ class Run:
         if replay is not None:
             replay.cut()
             training["replay"] = replay.save()
-            training["replay_generator"] = _state_of(replay.generator)
+            training["replay_generator"] = generator_state(replay.generator)
         save_checkpoint(self.folder / "checkpoints", agent, self.recipe.judged_task, self._about(), training)
 
     def last_checkpoint(self) -> str:
@@ -400,11 +340,3 @@ class Run:
     def saved(self) -> bool:
         """Whether the run can be resumed from where it is."""
         return self.newest is not None and int(self.newest.name) == self.step
-
-
-def _state_of(generator: Generator) -> str:
-    return bytes(generator.get_state().tolist()).hex()
-
-
-def _state_from(text: str) -> Tensor:
-    return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)

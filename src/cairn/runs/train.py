@@ -49,6 +49,7 @@ from cairn.runs.logs import set_aside
 from cairn.runs.notices import check_rollout
 from cairn.runs.policy_card import build_fitting
 from cairn.runs.policy_files import checkpoints
+from cairn.runs.restore import resume as restore
 from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
 from cairn.runs.watching import Watcher
@@ -203,7 +204,7 @@ def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkp
         return algorithm.replay(agent, _replay_plan(run.recipe, agent.spec, run.folder))
 
     if resume:
-        return run.resume(agent, replay)
+        return restore(run, agent, replay)
     made = replay()
     run.start()
     return made

@@ -24,13 +24,14 @@ import torch
 from torch import Tensor
 
 from cairn.algorithms.dqn import DQN, DQNConfig
+from cairn.algorithms.hiro.subgoals import SubgoalState
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
 from cairn.core.agent import Agent, BaseAgent, Metrics
 from cairn.core.checks import AnyIndices, Count, Indices, Lengths, NonNegative, Positive, Unit, validated
 from cairn.core.errors import CairnError
 from cairn.core.state import Part
-from cairn.core.types import Array, Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
+from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
 
 LevelConfig = DQNConfig | SACConfig | TD3Config
 Level = DQN | SAC | TD3
@@ -59,28 +60,6 @@ class HIROConfig:
     spread: NonNegative = 0.5  # σ of the other candidates around s' - s, as a share of the range
     subgoals: Literal["learned", "random"] = "learned"  # random trains the low level on its own
     freeze: Literal["none", "low", "high"] = "none"
-
-
-@dataclass
-class SubgoalState:
-    """What a hierarchy remembers of each of N environments: the point it makes for, and the steps since it was chosen.
-
-    asked [N, d] is the point the high level named, target [N, d] the nearest to it that can be reached, which the low
-    level is shown; clock [N] int64, 0 where a subgoal is to be chosen next
-    """
-
-    asked: Tensor
-    target: Tensor
-    clock: Tensor
-
-    def forget(self, which: Array) -> None:
-        """[N] bool: these begin an episode."""
-        self.clock[torch.from_numpy(which).to(self.clock.device)] = 0
-
-    def recorded(self) -> Array:
-        """The points asked for, which the replay stores: a copy."""
-        out: Array = self.asked.cpu().numpy().copy()
-        return out
 
 
 class HIRO(BaseAgent):

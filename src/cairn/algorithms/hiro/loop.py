@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from cairn.algorithms.hiro.agent import HIRO, HIROConfig
 from cairn.algorithms.hiro.segments import Segments
+from cairn.algorithms.hiro.subgoals import Subgoals
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import Learner
 from cairn.core.memory import must_fit
 from cairn.core.run import TrainingRun
-from cairn.core.types import Array
 from cairn.replay.protocol import ReplayPlan
 from cairn.replay.ring import Ring
-
-RECENT = 0.01  # weight of a new window in the running figures
 
 
 def hierarchy(agent: HIRO, collector: Collector, segments: Segments, run: TrainingRun) -> None:
@@ -81,23 +78,3 @@ def make_segments(agent: Any, plan: ReplayPlan) -> Segments:
         rule=rule,
         folder=plan.folder,
     )
-
-
-class Subgoals:
-    """What became of the subgoals lately asked for: the share reached, and how far off the others ended."""
-
-    def __init__(self, near: float) -> None:
-        self.near = near
-        self.figures: dict[str, torch.Tensor] = {}
-
-    def note(self, achieved: Array, target: Array) -> None:
-        """Windows that closed: where they ended [n, d], and where they were to end."""
-        for apart in np.linalg.norm(achieved - target, axis=-1).tolist():
-            self._mix("hiro/subgoal_reached", float(apart <= self.near))
-            if apart > self.near:
-                self._mix("hiro/subgoal_miss", apart)
-
-    def _mix(self, name: str, value: float) -> None:
-        old = self.figures.get(name)
-        new = torch.tensor(value)
-        self.figures[name] = new if old is None else torch.lerp(old, new, RECENT)
