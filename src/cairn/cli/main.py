@@ -388,7 +388,7 @@ def command_report(args: list[str]) -> int:
 
 
 def command_list(args: list[str]) -> int:
-    from cairn.evidence.table import recipe_rows, text_table
+    from cairn.evidence.recorded import recipe_rows, text_table
 
     options = parse(ListArgs, args, prog="cairn list")
     rows = recipe_rows(Path("results"))
@@ -397,7 +397,8 @@ def command_list(args: list[str]) -> int:
 
 
 def command_results(args: list[str]) -> int:
-    from cairn.evidence.table import result_rows, text_table
+    from cairn.evidence.recorded import text_table
+    from cairn.evidence.table import result_rows
 
     options = parse(ResultsArgs, args, prog="cairn results")
     rows = result_rows(options.folder)

@@ -21,12 +21,12 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from cairn.core.errors import CairnError
-from cairn.core.types import Array
+
+if TYPE_CHECKING:  # `cairn list` reads JSON and must not pay for numpy
+    from cairn.core.types import Array
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
@@ -370,6 +370,8 @@ def read_npz(path: Path, names: Sequence[str], *, optional: Sequence[str] = (), 
 
 def _npy(data: bytes, source: str) -> Array:
     """One array; the shape that its header declares must be that of its bytes."""
+    import numpy as np
+
     damaged = CairnError(f"{_named(source)} is damaged, or no array of numbers.")
     if data[:6] != b"\x93NUMPY" or data[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
         raise damaged

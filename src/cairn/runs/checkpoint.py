@@ -42,7 +42,7 @@ from cairn.envs.task import Task
 from cairn.core.state import pack, unpack
 from cairn.runs.policy_card import build_described, check_spec, check_task, must_be_numbers
 from cairn.runs.disk import failure
-from cairn.core.serialise import from_json, to_json
+from cairn.core.serialise import digest, from_json, to_json
 
 FORMAT = 1
 KEEP = 2
@@ -107,12 +107,6 @@ def _tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, byte
 def _json(value: Mapping[str, Any]) -> bytes:
     """With a digest of its own, so that an altered figure is noticed as an altered tensor is."""
     return json.dumps({**value, "digest": digest(value)}, indent=2).encode()
-
-
-def digest(value: Mapping[str, Any]) -> str:
-    """Of what stands in a JSON object, its own `digest` aside."""
-    body = {k: v for k, v in value.items() if k != "digest"}
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
