@@ -21,7 +21,7 @@ import torch
 from bench.ours import TimedRun
 from cairn.algorithms.loops import off_policy, on_policy
 from cairn.algorithms.registry import build
-from cairn.cli.main import parse
+from cairn.cli.options import parse
 from cairn.core.device import resolve_device
 from cairn.core.memory import keep_freed_memory
 from cairn.recipes import find

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import cairn
-from cairn import cli
+from cairn.cli import main as cli
 from cairn.algorithms.registry import DQNConfig, build
 from cairn.core.errors import CairnError
 from cairn.core.types import Discrete, Spec
