@@ -228,11 +228,11 @@ def test_bench_measures_every_backend_and_names_the_fastest(home, capsys):
 
 
 def test_the_peers_are_compared_from_a_checkout_only(home, capfd, monkeypatch):
-    from cairn.cli import main as cli
+    from cairn.cli import bench
 
     assert "--libraries" in cairn("bench", "peers", "--help", capsys=capfd).out
     assert "unrecognized arguments: --libary" in cairn("bench", "peers", "--libary", "sb3", code=2, capsys=capfd).err
-    monkeypatch.setattr(cli, "__file__", str(home / "lib" / "cairn" / "cli" / "main.py"))
+    monkeypatch.setattr(bench, "ROOT", home / "lib")
     assert "use a checkout" in cairn("bench", "peers", code=2, capsys=capfd).err
 
 

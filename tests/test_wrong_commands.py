@@ -72,6 +72,10 @@ WRONG = [
     ([*TRAIN, "--verbose", "1"], "Leave it out: progress is always shown."),
     ([*TRAIN, "--output", "x"], "Did you mean --out?"),
     ([*TRAIN, "--reume"], "Did you mean --resume?"),
+    ([*TRAIN, "--trsut"], "Did you mean --trust?"),
+    ([*TRAIN, "--record", "a", "--record", "b"], "--record is given twice; give it once."),
+    ([*TRAIN, "--resume=maybe"], "--resume is maybe; it is a switch: write --resume, or --resume=false."),
+    ([*TRAIN, "--no-trust=true"], "--no-trust takes no value, not true."),
     ([*TRAIN, "--quux", "1"], "there is no option --quux. `cairn train cartpole-ppo --help`"),
     ([*TRAIN, "-v"], "there is no option -v."),
     ([*TRAIN, "--"], "there is no option --."),
@@ -204,6 +208,9 @@ WRONG = [
     (["sweep", "cartpole-ppo", "--seeds", "none"], "--seeds is none; it must be a whole number."),
     (["sweep", "cartpole-ppo", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
     (["sweep", "cartpole-ppo", "--seed", "3"], "leave out --seed and --resume"),
+    (["sweep", "cartpole-ppo", "--resume"], "leave out --seed and --resume"),
+    (["sweep", "cartpole-ppo", "--sedes", "3"], "Did you mean --seeds?"),
+    (["sweep", "cartpole-ppo", "--jobs", "1", "--jobs", "2"], "--jobs is given twice; give it once."),
     (["sweep", "cartpole-ppo", "--env", "Nope-v0"], "there is no environment 'Nope-v0'"),
     (["sweep", "cartpole-ppo", "--env", "Pendulum-v1", "--vector", "atari"], "plays Atari games only"),
     (["sweep", "cartpole-dqn", "--env", "Pendulum-v1"], "DQN acts in discrete action spaces only"),
@@ -393,10 +400,29 @@ def test_help_is_given(args, capsys):
         assert not stop.value.code and "cairn" in said.out and said.err == ""
 
 
+@pytest.mark.parametrize(
+    ("args", "flags"),
+    [
+        (["train"], ["--out", "--record", "--resume", "--trust", "--env", "--agent"]),
+        (["train", "cartpole-ppo"], ["--out", "--record", "--resume", "--trust", "--steps", "--agent.gamma"]),
+        (["sweep"], ["--out", "--seeds", "--jobs", "--episodes", "--trust"]),
+        (["tune"], ["--out", "--trials", "--jobs", "--vary", "--trust"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_help_shows_the_options_of_the_command_and_of_the_recipe(args, flags, capsys):
+    with pytest.raises(SystemExit):
+        main([*args, "--help"])
+    said = capsys.readouterr().out
+    shown = {line.strip("│| ").split()[0].strip(",") for line in said.splitlines() if "--" in line}
+    assert set(flags) <= shown
+    assert args != ["train"] or ("agents: a2c, " in said and "recipes: cartpole-dqn, " in said)
+
+
 def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
     from dataclasses import replace
 
-    import cairn
+    import cairn.api  # before the patches below, or it would keep one of them
     from cairn.recipes import find
     from cairn.recipes.recipe import on_its_task
 

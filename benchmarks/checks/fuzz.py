@@ -166,7 +166,7 @@ def mutated_json(value: Any, rng: random.Random) -> Any:
 
 def mend(folder: Path, path: Path, body: Any) -> None:
     """Write a changed JSON with its digest and its tensors' checksum made right, as an author of such a file would."""
-    from cairn.runs.policy_files import digest
+    from cairn.core.serialise import digest
 
     if isinstance(body, dict) and "digest" in body:
         tensors = path.with_suffix(".safetensors")

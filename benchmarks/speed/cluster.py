@@ -193,7 +193,7 @@ def samplers_running() -> list[int]:
 
 
 def chaos(args: Sequence[str], kills: int, every: float, nodes: int, out: Path) -> dict[str, Any]:
-    from cairn.cli.main import parse
+    from cairn.cli.options import parse
     from cairn.recipes import find
     from cairn.recipes.recipe import Recipe
     from cairn.runs.curves import read_curves

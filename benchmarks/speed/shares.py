@@ -24,7 +24,7 @@ from benchmarks.speed.ours import TimedRun
 from cairn.algorithms import build
 from cairn.algorithms.off_policy import off_policy
 from cairn.algorithms.on_policy import on_policy
-from cairn.cli.main import parse
+from cairn.cli.options import parse
 from cairn.collect.local import LocalCollector
 from cairn.core.device import resolve_device
 from cairn.core.memory import keep_freed_memory

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import cairn
-from cairn import cli
 from cairn.algorithms import DQNConfig, build
+from cairn.cli import main as cli
 from cairn.core.errors import CairnError
-from cairn.core.serialise import from_json, to_json
+from cairn.core.serialise import digest, from_json, to_json
 from cairn.core.types import Discrete, Spec
 from cairn.envs.task import Task
 from cairn.recipes import RECIPES
@@ -25,7 +25,6 @@ from cairn.runs.checkpoint import export, load_policy, load_start, save_policy
 from cairn.runs.config import read_recipe, read_to_resume, write_config
 from cairn.runs.evaluation import as_policy, evaluate
 from cairn.runs.policy_card import Budget
-from cairn.runs.policy_files import digest
 from cairn.runs.train import train
 from cairn.vector.choose import scoring_vector
 

@@ -1,49 +1,33 @@
 """How options of the command line are read: words become the fields of a dataclass, a mistake becomes one sentence.
 
-Only `--help` is left to tyro. Ranges are checked by `core.checks.validated`, as for Python.
+Every option of every command is a field of a dataclass and is read here. Ranges are checked by
+`core.checks.validated`, as for Python. `--help` is left to tyro, see `help`.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import re
-import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
-import tyro
+from tyro.conf import Positional
 
-from cairn.core.checks import MOST, validated
-from cairn.core.errors import CairnError, closest
+from cairn.cli.values import is_flag, kinds, shortened, value_of, without_notes
+from cairn.core.checks import validated
+from cairn.core.errors import CairnError
 from cairn.core.sb3_names import hint as hint_at
 from cairn.core.schedules import Schedule
-from cairn.core.schedules import parse as parse_schedule
 
 T = TypeVar("T")
-PARTS = ("agent", "high", "low", "learner")  # fields whose own fields are options: --agent.low.gamma
-MORE = {  # options that a command reads by itself
-    "train": ("--out", "--record", "--resume", "--trust"),
-    "sweep": ("--out", "--seeds", "--jobs", "--episodes"),
-    "tune": ("--out", "--trials", "--jobs", "--vary"),
-}
-SHOWN = 60  # characters of a wrong value in a sentence
-NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
-GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
-GROUPED_ROW = re.compile(r"[1-9](,\d{3})+|[1-9]\d{0,2}(,\d{3})*,0\d\d(,\d{3})*")  # 1,024 and 16,000; not 256,256
-SUFFIXED = re.compile(r"([+-]?[\d._]+)([kKmM])")
-SUFFIXES = {"k": 1_000, "m": 1_000_000}
-WORDS = {int: "a whole number", float: "a number", str: "a text", Path: "a path", bool: "true or false"}
+Place = tuple[str, ...]  # of a value in a dataclass: ("agent", "gamma")
+ON_OR_OFF = ("true", "false", "yes", "no", "on", "off")
 
 
 @dataclass(frozen=True)
 class Field:
     """One option: where its value belongs in the dataclass, and what it may be."""
 
-    path: tuple[str, ...]
+    path: Place
     hint: Any
     positional: bool = False
     aliases: tuple[str, ...] = ()
@@ -67,120 +51,148 @@ class Field:
         return any(get_origin(kind) is tuple for kind in kinds(self.hint))
 
 
+# -- the three ways to read: all arguments, changes of a value, some of the arguments
+
+
 def parse(cls: type[T], args: Sequence[str], *, default: T | None = None, prog: str) -> T:
     """The dataclass that these arguments describe, checked; `default` gives what they leave out."""
-    if {"--help", "-h"} & set(args):
-        _help(cls, default, prog)
-    known = options(default if default is not None else cls)
-    found = _read(list(args), known, prog)
-    if default is None:
-        missing = [f for f in known if f.required and f.path not in found]
-        if missing:
-            raise CairnError(f"{prog} needs {_named(missing[0])}; `{prog} --help` shows every option.")
-        return validated(cls(**{path[0]: value for path, value in found.items()}))
+    if default is not None:
+        return parse_changes(default, args, prog=prog)[0]
+    if asks_for_help(args):
+        from cairn.cli.help import show
+
+        show(cls, prog=prog)
+    known = options(cls)
+    found = _read_all(args, known, prog=prog)
+    missing = [f for f in known if f.required and f.path not in found]
+    if missing:
+        raise CairnError(f"{prog} needs {_named(missing[0])}; `{prog} --help` shows every option.")
+    return validated(_made(cls, found))
+
+
+def parse_changes(
+    default: T,
+    args: Sequence[str],
+    *,
+    prog: str,
+    beside: type[Any] | None = None,
+    refused: Mapping[str, str] | None = None,
+) -> tuple[T, set[str]]:
+    """`default` with what these arguments change of it, checked; and the names of the fields that they give.
+
+    `beside` declares options that the command has read before, by `parse_known`: help and hints name them too.
+    `refused` maps flags that the command does not take to the sentence that says why.
+    """
+    if asks_for_help(args):
+        from cairn.cli.help import show
+
+        show(*([] if beside is None else [beside]), default, prog=prog)
+    refused = refused or {}
+    known = [option for option in options(default) if option.flag not in refused]
+    found = _read_all(args, known, prog=prog, beside=[] if beside is None else options(beside), refused=refused)
     changed: T = _changed(default, found)
-    return validated(changed)
+    return validated(changed), {path[0] for path in found}
 
 
-def take(args: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
-    """The value of one option, and the arguments without it."""
-    value, rest, words = None, list[str](), iter(args)
-    for word in words:
-        name, equals, text = word.partition("=")
-        if name != flag:
-            rest.append(word)
-            continue
-        if value is not None:
-            raise CairnError(f"{flag} is given twice; give it once.")
-        value = text if equals else next(words, "")
-        if not value or (not equals and _is_flag(value)):
-            raise CairnError(f"{flag} needs a value.")
-    return value, rest
+def parse_known(cls: type[T], args: Sequence[str]) -> tuple[T, list[str]]:
+    """The dataclass that some of these arguments describe, checked; and the words that are none of its options."""
+    found, rest = read(args, options(cls))
+    return validated(_made(cls, found), "--"), rest
 
 
-def switch(args: Sequence[str], flag: str) -> tuple[bool, list[str]]:
-    """Whether a switch such as --trust is on, and the arguments without it. It is read as `parse` reads one."""
-    option, value, rest, left = Field((flag.removeprefix("--"),), bool), None, list[str](), list(args)
-    while left:
-        name, equals, text = left.pop(0).partition("=")
-        if name not in (option.flag, option.refusal):
-            rest.append(name + equals + text)
-            continue
-        if value is not None:
-            raise CairnError(f"{flag} is given twice; give it once.")
-        words = [text] if equals else _following(left, option)
-        if name == option.refusal and words:
-            raise CairnError(f"{name} takes no value, not {_short(words[0])}.")
-        value = name == option.flag and _switch(flag, words)
-    return bool(value), rest
+def peek(cls: type[T], args: Sequence[str]) -> T:
+    """As `parse_known`, of arguments that are read and checked again later."""
+    return _made(cls, read(args, options(cls))[0])
 
 
-def options(source: Any, path: tuple[str, ...] = ()) -> list[Field]:
-    """Every option of a dataclass; of an instance also those of the agents in it."""
+def asks_for_help(args: Sequence[str]) -> bool:
+    return bool({"--help", "-h"} & set(args))
+
+
+# -- which options there are
+
+
+def options(source: Any, path: Place = ()) -> list[Field]:
+    """Every option of a dataclass; of an instance also those of the configs in it."""
     cls = source if isinstance(source, type) else type(source)
     hints, out = get_type_hints(cls, include_extras=True), list[Field]()
     for f in fields(cls):
         value = None if isinstance(source, type) else getattr(source, f.name)
-        if is_dataclass(value) and f.name in PARTS:
+        if is_config(value):
             out += options(value, (*path, f.name))
             continue
-        bare, notes = _bare(hints[f.name])
+        bare, notes = without_notes(hints[f.name])
         aliases = [alias for note in notes for alias in getattr(note, "aliases", None) or ()]
         required = f.default is MISSING and f.default_factory is MISSING
-        out.append(Field((*path, f.name), bare, tyro.conf.Positional in notes, tuple(aliases), required))
+        out.append(Field((*path, f.name), bare, Positional in notes, tuple(aliases), required))
     return out
 
 
-def kinds(hint: Any) -> list[Any]:
-    """The types that a hint admits, looking through unions and notes."""
-    hint = _bare(hint)[0]
-    if get_origin(hint) in (Union, types.UnionType):
-        return [kind for arg in get_args(hint) for kind in kinds(arg)]
-    return [hint]
+def is_config(value: Any) -> bool:
+    """Whether the fields of a value are options themselves: --agent.gamma, --agent.low.gamma."""
+    return is_dataclass(value) and not isinstance(value, (type, Schedule))
 
 
-def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without the notes on it, and the notes."""
-    if get_origin(hint) is not Annotated:
-        return hint, ()
-    bare, notes = _bare(hint.__origin__)
-    return bare, (*notes, *hint.__metadata__)
+# -- reading them
 
 
-# -- words into values
+def read(
+    args: Sequence[str], known: Sequence[Field], unknown: Callable[[str], None] | None = None
+) -> tuple[dict[Place, Any], list[str]]:
+    """Place -> value for each option that is given, and the other words in their order.
 
-
-def _read(args: list[str], known: Sequence[Field], prog: str) -> dict[tuple[str, ...], Any]:
-    """Field -> value, for each that is given."""
+    `unknown` is called with each flag that is none of `known`.
+    """
     flags = {f.flag: f for f in known if not f.positional}
     flags |= {alias: f for f in known for alias in f.aliases}
     refusals = {f.refusal: f for f in known if f.is_bool}
-    found: dict[tuple[str, ...], Any] = {}
-    loose: list[str] = []
-    while args:
-        word = args.pop(0)
-        if not _is_flag(word):
-            loose.append(word)
-            continue
+    found: dict[Place, Any] = {}
+    left, rest = list(args), list[str]()
+    while left:
+        word = left.pop(0)
         name, equals, text = word.partition("=")
         name = name.replace("_", "-")
         option = flags.get(name) or refusals.get(name)
-        if option is None:
-            raise CairnError(_unknown(word.partition("=")[0], [*flags, *refusals], prog))
+        if option is None or not is_flag(word):
+            if unknown is not None and is_flag(word):
+                unknown(word.partition("=")[0])
+            rest.append(word)
+            continue
         if option.path in found:
             raise CairnError(f"{option.flag} is given twice; give it once.")
-        words = [text] if equals else _following(args, option)
+        words = [text] if equals else _following(left, option)
         if name in refusals and words:
-            raise CairnError(f"{name} takes no value, not {_short(words[0])}.")
+            raise CairnError(f"{name} takes no value, not {shortened(words[0])}.")
         found[option.path] = False if name in refusals else value_of(option.flag, words, option.hint)
+    return found, rest
+
+
+def _read_all(
+    args: Sequence[str],
+    known: Sequence[Field],
+    *,
+    prog: str,
+    beside: Sequence[Field] = (),
+    refused: Mapping[str, str] | None = None,
+) -> dict[Place, Any]:
+    """Place -> value for each option that is given; CairnError where a word is no option's."""
+    names = [f.flag for f in (*known, *beside) if not f.positional]
+    names += [alias for f in known for alias in f.aliases] + [f.refusal for f in known if f.is_bool]
+
+    def unknown(flag: str) -> None:
+        if refused and flag in refused:
+            raise CairnError(refused[flag])
+        raise CairnError(_unknown(flag, names, prog))
+
+    found, loose = read(args, known, unknown)
     return found | _positions(loose, [f for f in known if f.positional], prog)
 
 
 def _following(args: list[str], option: Field) -> list[str]:
     """The words that belong to an option, taken off the arguments."""
     words: list[str] = []
-    while args and not _is_flag(args[0]):
-        if option.is_bool and args[0].lower() not in ("true", "false", "yes", "no", "on", "off"):
+    while args and not is_flag(args[0]):
+        if option.is_bool and args[0].lower() not in ON_OR_OFF:
             break  # a switch, and what follows is something else
         words.append(args.pop(0))
         if not option.is_many:
@@ -188,8 +200,8 @@ def _following(args: list[str], option: Field) -> list[str]:
     return words
 
 
-def _positions(loose: list[str], wanted: Sequence[Field], prog: str) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
+def _positions(loose: list[str], wanted: Sequence[Field], prog: str) -> dict[Place, Any]:
+    found: dict[Place, Any] = {}
     for option in wanted:
         if option.is_many:
             found[option.path] = value_of(_named(option), loose, option.hint)
@@ -197,99 +209,8 @@ def _positions(loose: list[str], wanted: Sequence[Field], prog: str) -> dict[tup
         if loose:
             found[option.path] = value_of(_named(option), [loose.pop(0)], option.hint)
     if loose:
-        raise CairnError(f"{_short(loose[0])} is one word too many; `{prog} --help` shows what it takes.")
+        raise CairnError(f"{shortened(loose[0])} is one word too many; `{prog} --help` shows what it takes.")
     return found
-
-
-def value_of(flag: str, words: Sequence[str], hint: Any) -> Any:
-    """The value that these words stand for; CairnError where they stand for none."""
-    admitted = kinds(hint)
-    if hint is bool:
-        return _switch(flag, words)
-    if type(None) in admitted and [word.lower() for word in words] in (["none"], ["null"]):
-        return None
-    for kind in admitted:
-        if get_origin(kind) is tuple:
-            if flag.startswith("-") and not words:
-                raise CairnError(f"{flag} needs a value.")
-            if len(words) == 1 and GROUPED_ROW.fullmatch(words[0]):
-                whole, row = words[0].replace(",", ""), [str(int(part)) for part in words[0].split(",")]
-                told = f"write {whole} for one number, ({','.join(row)}) for {len(row)}"
-                raise CairnError(f"{flag} is {words[0]}, which can be read in two ways; {told}.")
-            items = [part for word in words for part in word.strip("[]()").split(",") if part.strip()]
-            if get_args(kind)[0] is Path:
-                items = list(words)
-            return tuple(value_of(flag, [item.strip()], get_args(kind)[0]) for item in items)
-    if len(words) != 1 or not words[0]:
-        raise CairnError(f"{flag} needs a value.")
-    return _single(flag, words[0], admitted)
-
-
-def _switch(flag: str, words: Sequence[str]) -> bool:
-    if not words or words[0].lower() in ("true", "yes", "on", "1"):
-        return True
-    if words[0].lower() in ("false", "no", "off", "0"):
-        return False
-    raise CairnError(f"{flag} is {_short(words[0])}; it is a switch: write {flag}, or {flag}=false.")
-
-
-def _single(flag: str, word: str, admitted: Sequence[Any]) -> Any:
-    choices = [choice for kind in admitted if get_origin(kind) is Literal for choice in get_args(kind)]
-    for kind in admitted:
-        if kind is Schedule:
-            return parse_schedule(word, flag)
-        if get_origin(kind) is dict or kind is dict:
-            return _dictionary(flag, word)
-        if kind is int or kind is float:
-            number = _number(word)
-            if number is not None and (kind is float or number == int(number)):
-                return kind(number) if abs(number) <= MOST else number  # `validated` says what is too large
-        if kind is str or kind is Path:
-            return kind(word)
-    if word in choices:
-        return word
-    if choices:
-        wanted = f"one of {', '.join(map(str, choices))}"
-        raise CairnError(f"{flag} is {_short(word)}; it must be {wanted}.{closest(word, map(str, choices))}")
-    wanted = " or ".join(WORDS[kind] for kind in admitted if kind in WORDS)
-    point = f": {word.replace(',', '.')}?" if float in admitted and re.fullmatch(r"-?\d+,\d+", word) else "."
-    raise CairnError(f"{flag} is {_short(word)}; it must be {wanted}{point}")
-
-
-def _number(word: str) -> int | float | None:
-    """'3000', '3,000', '3_000', '3e3', '3k' and '1.5M' as they are meant; None where it is no finite number."""
-    if GROUPED.fullmatch(word):
-        word = word.replace(",", "")
-    suffixed = SUFFIXED.fullmatch(word)
-    try:
-        if suffixed:
-            return _finite(round(float(suffixed[1]) * SUFFIXES[suffixed[2].lower()], 6))
-        return int(word) if re.fullmatch(r"[+-]?[\d_]+", word) else _finite(float(word))
-    except ValueError:  # also of an integer of thousands of digits
-        return None
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def _dictionary(flag: str, word: str) -> dict[str, Any]:
-    try:
-        found = json.loads(word)
-    except (ValueError, RecursionError):
-        raise CairnError(f"""{flag} is {_short(word)}; it must be JSON, such as '{{"name": 1}}'.""") from None
-    if not isinstance(found, dict):
-        raise CairnError(f"""{flag} is {_short(word)}; it must be names and values, such as '{{"name": 1}}'.""")
-    return found
-
-
-def _is_flag(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-") and not NEGATIVE.match(word)
-
-
-def _short(word: str) -> str:
-    shown = repr(word)[1:-1]  # what a terminal could take for an order is written out
-    return shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
 
 
 def _named(option: Field) -> str:
@@ -297,16 +218,17 @@ def _named(option: Field) -> str:
 
 
 def _unknown(flag: str, known: Iterable[str], prog: str) -> str:
-    command = prog.split()[1]
-    if flag == "--agent":
-        return f"a recipe has its agent; without one, name both: cairn {command} --env ENV --agent sac."
-    hint = hint_at(flag, [*known, *MORE.get(command, ())]) if flag.startswith("--") else ""
-    return f"there is no option {_short(flag)}.{hint} `{prog} --help` shows them all."
+    hint = hint_at(flag, known) if flag.startswith("--") else ""
+    return f"there is no option {shortened(flag)}.{hint} `{prog} --help` shows them all."
 
 
-def _changed(default: Any, found: Mapping[tuple[str, ...], Any]) -> Any:
+def _made(cls: type[T], found: Mapping[Place, Any]) -> T:
+    return cls(**{path[0]: value for path, value in found.items()})
+
+
+def _changed(default: Any, found: Mapping[Place, Any]) -> Any:
     """The dataclass with these values at their places."""
-    inner: dict[str, dict[tuple[str, ...], Any]] = {}
+    inner: dict[str, dict[Place, Any]] = {}
     changes: dict[str, Any] = {}
     for path, value in found.items():
         if len(path) == 1:
@@ -315,76 +237,3 @@ def _changed(default: Any, found: Mapping[tuple[str, ...], Any]) -> Any:
             inner.setdefault(path[0], {})[path[1:]] = value
     changes |= {name: _changed(getattr(default, name), values) for name, values in inner.items()}
     return replace(default, **changes)
-
-
-# -- help
-
-
-def _help(cls: type[Any], default: Any, prog: str) -> None:
-    extra: dict[str, Any] = {} if default is None else {"default": default}
-    tyro.cli(cls, args=["--help"], prog=prog, registry=_registry(), config=(tyro.conf.AvoidSubcommands,), **extra)
-
-
-def _registry() -> Any:
-    """How tyro shows what it does not know: schedules and JSON dictionaries."""
-    from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
-
-    registry = tyro.constructors.ConstructorRegistry()
-
-    @registry.primitive_rule
-    def schedules(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-        if info.type is not Schedule:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="NUMBER|linear(START,END[,SHARE])|exponential(START,END[,SHARE])",
-            instance_from_str=lambda words: parse_schedule(words[0]),
-            is_instance=lambda value: isinstance(value, Schedule),
-            str_from_instance=lambda value: [str(value)],
-        )
-
-    @registry.primitive_rule
-    def dictionaries(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-        if info.type_origin is not dict and info.type is not dict:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="JSON",
-            instance_from_str=lambda words: json.loads(words[0]),
-            is_instance=lambda value: isinstance(value, dict),
-            str_from_instance=lambda value: [json.dumps(value)],
-        )
-
-    return registry
-
-
-# -- where something is to be written: looked at before any work is done
-
-
-def writable_file(path: Path, flag: str) -> Path:
-    """The path, where a file can be written there; CairnError where not. Nothing is created."""
-    if path.is_dir():
-        raise CairnError(f"{flag} is {path}, which is a folder; name a file.")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise CairnError(f"{flag} is {path}, which may not be written; name another file.")
-    _reachable(path.parent, flag, path)
-    return path
-
-
-def writable_folder(path: Path, flag: str) -> Path:
-    """The path, where a folder can be made or filled there; CairnError where not. Nothing is created."""
-    if path.exists() and not path.is_dir():
-        raise CairnError(f"{flag} is {path}, which is a file; name a folder.")
-    _reachable(path, flag, path)
-    return path
-
-
-def _reachable(folder: Path, flag: str, path: Path) -> None:
-    for above in (folder, *folder.absolute().parents):
-        if not os.path.lexists(above):
-            continue
-        if not above.is_dir():
-            raise CairnError(f"{flag} is {path}, and {above} is no folder; name another place.")
-        if not os.access(above, os.W_OK | os.X_OK):
-            raise CairnError(f"{flag} is {path}, and {above} may not be written into; name another place.")
-        return

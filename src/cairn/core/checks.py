@@ -17,8 +17,6 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from cairn.core.errors import CairnError
 from cairn.core.kinds import Kinds
 
@@ -133,7 +131,7 @@ def _kinds(hint: Any) -> list[tuple[Any, list[Range]]]:
 
 def _read(name: str, value: Any, kind: Any) -> Any:
     """The value as one of a kind, or NOT."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if _is_array(value) and value.ndim == 0:
         value = value.item()
     origin = get_origin(kind) or kind
     if kind in READERS:
@@ -153,8 +151,22 @@ def _read(name: str, value: Any, kind: Any) -> Any:
     return validated(value, f"{name}.") if is_dataclass(kind) else value
 
 
+# A value can be numpy's or torch's only where that was imported. Neither is imported here: the command line and
+# environment workers read configs without them.
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _is_bool(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, bool) or (numpy is not None and isinstance(value, numpy.bool_))
+
+
 def _bool(value: Any) -> Any:
-    return bool(value) if isinstance(value, (bool, np.bool_)) else NOT
+    return bool(value) if _is_bool(value) else NOT
 
 
 def _int(value: Any) -> Any:
@@ -167,7 +179,7 @@ def _int(value: Any) -> Any:
 def _float(value: Any) -> Any:
     if type(value) is int or type(value) is float:
         return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if _is_bool(value) or not isinstance(value, Real):
         return NOT
     if isinstance(value, Integral):
         return int(value)
@@ -178,7 +190,7 @@ def _float(value: Any) -> Any:
 
 
 def _str(value: Any) -> Any:
-    torch = sys.modules.get("torch")  # not imported here: environment workers have no use for it
+    torch = sys.modules.get("torch")
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if torch is not None and isinstance(value, torch.device):
@@ -195,7 +207,7 @@ READERS: dict[Any, Callable[[Any], Any]] = {bool: _bool, int: _int, float: _floa
 
 def _row(name: str, value: Any, hint: Any) -> Any:
     """A tuple, each item as the hint states it. A number by itself is a row of one."""
-    items = value.tolist() if isinstance(value, np.ndarray) else value
+    items = value.tolist() if _is_array(value) else value
     items = items if isinstance(items, (tuple, list)) else [items]
     kinds = [kind for kind, _ in _kinds(hint)]
     if any(all(_read(name, item, kind) is NOT for kind in kinds) for item in items):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import types
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cairn.core.errors import CairnError
@@ -105,3 +108,9 @@ def _build_union(options: tuple[Any, ...], data: Any) -> Any:
     if kind is None:
         raise ValueError(f"there is no {shown(told)}" if told else "it does not say of which kind it is")
     return _build(kind, data)
+
+
+def digest(value: Mapping[str, Any]) -> str:
+    """Of what stands in a JSON object, its own `digest` aside."""
+    body = {k: v for k, v in value.items() if k != "digest"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

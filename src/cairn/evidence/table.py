@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,11 @@ from cairn.core.errors import CairnError
 from cairn.core.metric import MEASURES, figure
 from cairn.core.untrusted import read_json, shown
 from cairn.envs.task import Task
+from cairn.evidence.recorded import read_results as read_results
+from cairn.evidence.recorded import recipe_rows as recipe_rows
+from cairn.evidence.recorded import recipes_folder as recipes_folder
+from cairn.evidence.recorded import stamped as stamped
+from cairn.evidence.recorded import text_table as text_table
 from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.recipes import RECIPES
 from cairn.recipes.identity import config_hash
@@ -23,48 +26,8 @@ from cairn.runs.checkpoint import Saved
 from cairn.runs.curves import read_curves
 from cairn.runs.evaluation import Score
 from cairn.runs.folder import folder_name
-from cairn.runs.policy_files import digest
 
 ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
-DIGITS = 16  # of a digest, kept with a result
-
-
-def recipes_folder(results: Path) -> Path:
-    """Where a folder of results keeps RECIPE-sSEED.json, anchors.json, notes.json and curves.json.
-
-    In `recipes`, where it has such a folder, as a checkout's `results` does; otherwise in itself. So `--record results`
-    and `--folder results` mean the same folder everywhere.
-    """
-    inside = results / "recipes"
-    return inside if inside.is_dir() else results
-
-
-def recipe_rows(results: Path) -> list[dict[str, Any]]:
-    """One row a recipe: task, agent, target and the best recorded result under `results`."""
-    rows = []
-    for name, recipe in RECIPES.items():
-        records = read_results(results, name)
-        figures = [r["figure"] for r in records]
-        rows.append(
-            {
-                "recipe": name,
-                "task": recipe.env,
-                "agent": agent_name(recipe.agent),
-                "target": recipe.target,
-                "metric": recipe.metric,
-                "best": max(figures) if figures else None,
-                "seeds": _at_target(figures, recipe.target),
-                "steps": recipe.steps,
-            }
-        )
-    return rows
-
-
-def _at_target(figures: Sequence[float], target: float | None) -> str:
-    """'2/3' of the seeds; how many there are, where nothing is aimed at."""
-    if not figures or target is None:
-        return str(len(figures) or "")
-    return f"{sum(one >= target for one in figures)}/{len(figures)}"
 
 
 def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None = None) -> Path:
@@ -147,36 +110,6 @@ def recordable(name: str, task: Task) -> Recipe:
     return RECIPES[name]
 
 
-def stamped(body: Mapping[str, Any]) -> str:
-    """A result as it is written: with a digest of itself, by which a figure altered by hand is noticed."""
-    return json.dumps({**body, "digest": digest(body)[:DIGITS]}, indent=2) + "\n"
-
-
-def read_results(results: Path, name: str) -> list[dict[str, Any]]:
-    """The recorded runs of one recipe, by seed."""
-    records = []
-    for path in sorted(recipes_folder(results).glob(f"{name}-s*.json")):
-        record = read_json(path)
-        if not _is_result(record):
-            raise CairnError(f"{path} is not a recorded result.")
-        if record.get("digest") != digest(record)[:DIGITS]:
-            raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
-        records.append(record)
-    return records
-
-
-def _is_result(record: Any) -> bool:
-    """Whether the figures that tables are made of are figures."""
-    if not isinstance(record, dict) or not isinstance(record.get("config"), (str, type(None))):
-        return False
-    last = record.get("last") or {"figure": 0, "total_steps": 0}
-    if not isinstance(last, dict) or not isinstance(record.get("recipe"), (str, type(None))):
-        return False
-    told = [record.get("figure"), record.get("episodes", 0), record.get("train_steps", 0)]
-    told += [last.get("figure"), last.get("total_steps")]
-    return all(type(x) in (int, float) and math.isfinite(x) and abs(x) < 1e18 for x in told)
-
-
 def anchors(results: Path) -> dict[str, str]:
     """The best that others have published of a recipe's task, where something is known: anchors.json."""
     path = recipes_folder(results) / "anchors.json"
@@ -231,13 +164,3 @@ def _settings(recipe: Recipe, records: Sequence[dict[str, Any]]) -> str:
     told = {r.get("config") for r in records}
     now = config_hash(replace(recipe, agent=capped_capacity(recipe.agent, most_useful(recipe.agent, recipe.steps))))
     return "as now" if told == {now} else "unrecorded" if told == {None} else "earlier"
-
-
-def text_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as aligned columns."""
-    heads = list(rows[0])
-    cells = [heads] + [
-        ["" if r[h] is None else f"{r[h]:,g}" if isinstance(r[h], float) else str(r[h]) for h in heads] for r in rows
-    ]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells)

@@ -1,22 +1,35 @@
-"""The recipes that ship: typed values, one file a family."""
+"""The recipes that ship: typed values, one file a family.
+
+`RECIPES` is loaded when first asked for (PEP 562): `index` lists the recipes without importing torch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from cairn.core.errors import CairnError, closest
-from cairn.recipes import bipedal, bullet, classic, goals, hierarchy, imitation, pixels, subgoals
-from cairn.recipes.recipe import Recipe
 
-RECIPES: dict[str, Recipe] = {
-    name: replace(recipe, name=name)
-    for family in (classic, bullet, bipedal, goals, subgoals, hierarchy, imitation, pixels)
-    for name, recipe in family.RECIPES.items()
-}
+if TYPE_CHECKING:
+    from cairn.recipes.catalogue import RECIPES
+    from cairn.recipes.recipe import Recipe
+
+__all__ = ["RECIPES", "find"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RECIPES":
+        raise AttributeError(f"module 'cairn.recipes' has no attribute {name!r}")
+    from cairn.recipes.catalogue import RECIPES
+
+    return RECIPES
 
 
 def find(name: str) -> Recipe:
-    """A recipe by its name."""
-    if name not in RECIPES:
-        raise CairnError(f"there is no recipe {name!r}.{closest(name, RECIPES)} `cairn list` shows them all.")
+    """A recipe by its name. An unknown name is answered without importing torch."""
+    from cairn.recipes.index import entries
+
+    if name not in entries():
+        raise CairnError(f"there is no recipe {name!r}.{closest(name, entries())} `cairn list` shows them all.")
+    from cairn.recipes.catalogue import RECIPES
+
     return RECIPES[name]

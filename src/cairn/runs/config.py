@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from cairn.core.errors import CairnError
-from cairn.core.serialise import from_json, to_json
+from cairn.core.serialise import digest, from_json, to_json
 from cairn.core.untrusted import NotThere, read_json
 from cairn.recipes.recipe import Recipe
 from cairn.runs.disk import writing
 from cairn.runs.policy_card import check_task
-from cairn.runs.policy_files import checkpoints, digest, training_note
+from cairn.runs.policy_files import checkpoints, training_note
 from cairn.runs.resume import check_recipe
 
 CONFIG = "config.json"

@@ -20,6 +20,7 @@ import safetensors.torch
 from torch import Tensor
 
 from cairn.core.errors import CairnError
+from cairn.core.serialise import digest
 from cairn.core.untrusted import (
     TENSOR_COUNT,
     TENSOR_HEADER,
@@ -58,12 +59,6 @@ def tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, bytes
 def json_file(value: Mapping[str, Any]) -> bytes:
     """With a digest of its own, so that an altered figure is noticed as an altered tensor is."""
     return json.dumps({**value, "digest": digest(value)}, indent=2).encode()
-
-
-def digest(value: Mapping[str, Any]) -> str:
-    """Of what stands in a JSON object, its own `digest` aside."""
-    body = {k: v for k, v in value.items() if k != "digest"}
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -1,0 +1,69 @@
+"""`cairn bench`: how fast each backend steps a task, and Cairn beside other libraries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from cairn.cli.options import asks_for_help, parse
+from cairn.cli.paths import import_from_here
+from cairn.cli.usage import Command
+from cairn.core.checks import Envs, Parallel, Positive
+from cairn.core.errors import CairnError
+
+ROOT = Path(__file__).parents[3]  # of a checkout
+
+
+@dataclass(frozen=True)
+class BenchArgs:
+    """Measure how fast each backend steps a task here, under random actions."""
+
+    what: Positional[Literal["vector"]]
+    env: Positional[str]  # a Gymnasium id
+    envs: tuple[Envs, ...] = (1, 4, 16, 64)  # environments stepped together
+    workers: Parallel = 0  # processes or threads; 0 is one a core
+    seconds: Positive = 1.0  # each measurement
+    env_args: dict[str, Any] = field(default_factory=dict)
+    json: bool = False
+
+
+def command_bench(args: list[str]) -> int:
+    if args[:1] == ["peers"]:
+        return _peers(args[1:])
+    if args[:1] != ["vector"] and not asks_for_help(args):
+        raise CairnError("say what to measure: `cairn bench vector ENV`, or `cairn bench peers`.")
+    options = parse(BenchArgs, args, prog="cairn bench")
+    import_from_here(task=options.env)
+    from cairn.envs.task import Task
+    from cairn.vector.choose import speeds
+
+    task = Task(options.env, args=options.env_args)
+    found = speeds(task, options.envs, workers=options.workers, seconds=options.seconds)
+    backend, count = max(found, key=lambda key: found[key])
+    if options.json:
+        rows = [{"vector": key[0], "envs": key[1], "steps_per_second": round(value)} for key, value in found.items()]
+        print(json.dumps({"env": options.env, "rows": rows, "fastest": {"vector": backend, "envs": count}}))
+        return 0
+    print(f"{options.env}, steps a second" + "".join(f"{f'{n} envs':>12}" for n in options.envs))
+    for name in dict.fromkeys(key[0] for key in found):
+        told = [f"{found[name, n]:,.0f}" if (name, n) in found else "-" for n in options.envs]
+        print(f"{name:<{len(options.env) + 16}}" + "".join(f"{cell:>12}" for cell in told))
+    print(f"the fastest: --vector {backend} --envs {count}")
+    return 0
+
+
+def _peers(args: list[str]) -> int:
+    """The comparison lies beside the package, and reads its own options."""
+    if not (ROOT / "benchmarks" / "peers").is_dir():
+        raise CairnError("the comparison with other libraries comes with the source, not the package: use a checkout.")
+    return subprocess.run([sys.executable, "-m", "benchmarks.peers", *args], cwd=ROOT, check=False).returncode
+
+
+COMMANDS: Mapping[str, Command] = {"bench": command_bench}

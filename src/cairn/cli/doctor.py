@@ -1,0 +1,86 @@
+"""Commands on a task: `cairn doctor` examines one, `cairn new-env` writes one to begin with."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from cairn.cli.options import parse
+from cairn.cli.paths import import_from_here, writable_folder
+from cairn.cli.usage import Command
+from cairn.core.checks import Positive
+from cairn.core.errors import CairnError
+
+
+@dataclass(frozen=True)
+class DoctorArgs:
+    """Examine a task: what would keep an agent from learning it. Exits with 1 where it finds an error."""
+
+    env: Positional[str] = ""  # a Gymnasium id, or module:id; else the recipe's
+    recipe: str = ""  # the recipe that is to learn it: its discount, hindsight and arguments are judged too
+    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
+    seconds: Positive = 60.0  # the most it may take
+    json: bool = False  # print one JSON object
+
+
+@dataclass(frozen=True)
+class NewEnvArgs:
+    """Write a task of your own to begin with, NAME.py, and its test, test_NAME.py. Nothing is overwritten."""
+
+    name: Positional[str]  # of the module; the class and the id follow from it: cart_swing, CartSwing-v0
+    goal: bool = False  # a task with goals, as hindsight wants it
+    out: Path = Path(".")  # the folder to write them into
+
+
+def command_doctor(args: list[str]) -> int:
+    options = parse(DoctorArgs, args, prog="cairn doctor")
+    import_from_here(task=options.env)
+    from cairn.doctor import diagnose
+    from cairn.envs.task import Task
+    from cairn.recipes import find
+    from cairn.report.video import prepare_headless
+
+    prepare_headless()
+    recipe = find(options.recipe) if options.recipe else None
+    if recipe is None and not options.env:
+        raise CairnError("name a task, or the recipe of one with --recipe.")
+    if recipe is not None and options.env not in ("", recipe.env):
+        raise CairnError(f"{recipe.name} is a recipe for {recipe.env}, not for {options.env}; leave out one of them.")
+    task = recipe.task if recipe is not None else Task(options.env)
+    task = replace(task, args={**task.args, **options.env_args})
+    agent, hindsight = (recipe.agent, recipe.hindsight != "off") if recipe is not None else (None, False)
+    begun = time.perf_counter()
+    found = diagnose(task, agent, hindsight=hindsight, seconds=options.seconds)
+    seconds = time.perf_counter() - begun
+    count = {kind: sum(f.severity == kind for f in found) for kind in ("error", "warning", "hint")}
+    if options.json:
+        body = {"env": task.id, "seconds": round(seconds, 1), **count, "findings": [asdict(f) for f in found]}
+        print(json.dumps(body))
+    else:
+        for finding in found:
+            print(finding)
+        said = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for kind, n in count.items() if n) or "nothing found"
+        print(f"{task.id}: {said} ({seconds:.0f} s).")
+    return int(count["error"] > 0)
+
+
+def command_new_env(args: list[str]) -> int:
+    options = parse(NewEnvArgs, args, prog="cairn new-env")
+    from cairn.envs.template import write
+
+    task, paths = write(options.name, writable_folder(options.out, "--out"), goal=options.goal)
+    more = " --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
+    print(f"{paths[0]}: the task {task}, to be made your own; {paths[1]}: its test. In that folder:")
+    print(f"  python -m pytest {paths[1].name}")
+    print(f"  cairn doctor {task}")
+    print(f"  cairn train --env {task} --agent sac{more} --steps 20000")
+    return 0
+
+
+COMMANDS: Mapping[str, Command] = {"doctor": command_doctor, "new-env": command_new_env}

@@ -1,0 +1,65 @@
+"""Where a command may write, looked at before any work is done; and whether it may import from this folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from cairn.core.errors import CairnError
+from cairn.core.untrusted import MODULE_ID
+
+
+def import_from_here(*, trust: bool = False, task: str = "") -> None:
+    """Let modules of the current folder be imported, where the user said --trust or named a task as module:id.
+
+    The folder comes last on the path, so that no file in it hides an installed module.
+    """
+    if (trust or MODULE_ID.fullmatch(task)) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def new_file(out: Path) -> None:
+    """CairnError where `out` cannot be written, or is one of a run's own files."""
+    from cairn.runs.owned_files import check_output
+
+    writable_file(out, "--out")
+    check_output(out)
+
+
+def policy_folder(out: Path) -> None:
+    """CairnError where `out` is not a new folder, an empty one or that of an older policy."""
+    from cairn.runs.checkpoint import check_replaceable
+    from cairn.runs.owned_files import check_output
+
+    check_output(writable_folder(out, "--out"))
+    check_replaceable(out)
+
+
+def writable_file(path: Path, flag: str) -> Path:
+    """The path, where a file can be written there; CairnError where not. Nothing is created."""
+    if path.is_dir():
+        raise CairnError(f"{flag} is {path}, which is a folder; name a file.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise CairnError(f"{flag} is {path}, which may not be written; name another file.")
+    _reachable(path.parent, flag, path)
+    return path
+
+
+def writable_folder(path: Path, flag: str) -> Path:
+    """The path, where a folder can be made or filled there; CairnError where not. Nothing is created."""
+    if path.exists() and not path.is_dir():
+        raise CairnError(f"{flag} is {path}, which is a file; name a folder.")
+    _reachable(path, flag, path)
+    return path
+
+
+def _reachable(folder: Path, flag: str, path: Path) -> None:
+    for above in (folder, *folder.absolute().parents):
+        if not os.path.lexists(above):
+            continue
+        if not above.is_dir():
+            raise CairnError(f"{flag} is {path}, and {above} is no folder; name another place.")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise CairnError(f"{flag} is {path}, and {above} may not be written into; name another place.")
+        return

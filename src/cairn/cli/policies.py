@@ -1,0 +1,190 @@
+"""Commands on a saved policy: eval, watch, export, import, demos."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from cairn.cli.options import parse
+from cairn.cli.paths import import_from_here, new_file, policy_folder, writable_folder
+from cairn.cli.results import scored
+from cairn.cli.usage import Command
+from cairn.core.checks import Episodes, EpisodeSeed
+from cairn.core.errors import CairnError
+
+
+@dataclass(frozen=True)
+class EvalArgs:
+    """Score a policy on fresh seeds."""
+
+    path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
+    episodes: Episodes = 100
+    seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
+    json: bool = False  # print one JSON object
+    record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
+    stochastic: bool = False  # sample actions instead of taking the likeliest
+    device: str = "cpu"  # auto: a GPU, where there is one
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+
+
+@dataclass(frozen=True)
+class WatchArgs:
+    """Film a policy, or draw what it did from above."""
+
+    path: Positional[Path]
+    out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
+    episodes: Episodes = 1
+    seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+
+
+@dataclass(frozen=True)
+class ExportArgs:
+    """Write the policy of a run as a folder of its own."""
+
+    path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
+    out: Path  # the folder to write
+    half: bool = False  # in half precision: half the size
+
+
+@dataclass(frozen=True)
+class ImportArgs:
+    """Turn a policy of Stable-Baselines3 into one of Cairn's, without running anything in its file."""
+
+    path: Positional[Path]  # the zip: ppo, a2c, sac, td3, ddpg or dqn, with an MLP
+    out: Path  # the folder to write
+    normalizer: Path | None = None  # the file of its VecNormalize, where it had one
+    env: str | None = None  # the task; else as the file is named: ppo-CartPole-v1.zip
+    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
+
+
+@dataclass(frozen=True)
+class DemosArgs:
+    """Record a policy's episodes as demonstrations."""
+
+    path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
+    out: Path  # the file to write, a NumPy archive (.npz)
+    episodes: Episodes = 20
+    seed: EpisodeSeed = 2000  # the first episode's; the next ones count up
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+
+
+def command_eval(args: list[str]) -> int:
+    options = parse(EvalArgs, args, prog="cairn eval")
+    import_from_here(trust=options.trust)
+    from cairn.core.device import resolve_device
+    from cairn.report.video import prepare_headless
+
+    prepare_headless()
+    if options.record is not None:
+        writable_folder(options.record, "--record")
+    saved, score = scored(
+        options.path,
+        options.episodes,
+        seed=options.seed,
+        stochastic=options.stochastic,
+        record=options.record,
+        device=resolve_device(options.device),
+        trust=options.trust,
+    )
+    if options.json:
+        body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
+        print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
+    else:
+        print(f"{saved.task.id}: {score}.")
+    return 0
+
+
+def command_watch(args: list[str]) -> int:
+    options = parse(WatchArgs, args, prog="cairn watch")
+    import_from_here(trust=options.trust)
+    from cairn.report import plan, video
+    from cairn.runs.checkpoint import load_policy
+    from cairn.runs.evaluation import as_policy
+
+    video.prepare_headless()
+    drawn = options.out.suffix.lower() in plan.KINDS
+    (plan if drawn else video).needs(options.out)
+    new_file(options.out)
+    saved = load_policy(options.path, trust=options.trust)
+    show = plan.draw if drawn else video.record
+    played = show(
+        as_policy(saved.agent), saved.task.for_scoring(), options.out, episodes=options.episodes, seed=options.seed
+    )
+    returns = ", ".join(f"{e.total:.1f}" for e in played)
+    told = [e.success for e in played if e.success is not None]
+    verdict = f", {sum(told)} of {len(told)} succeeded" if told else ""
+    print(f"{options.out}: {_episodes(len(played))} of {saved.task.id}, returns {returns}{verdict}.")
+    return 0
+
+
+def command_export(args: list[str]) -> int:
+    options = parse(ExportArgs, args, prog="cairn export")
+    from cairn.runs.checkpoint import export
+
+    policy_folder(options.out)
+    export(options.path, options.out, half=options.half)
+    print(f"{options.path} -> {options.out}")
+    return 0
+
+
+def command_import(args: list[str]) -> int:
+    options = parse(ImportArgs, args, prog="cairn import")
+    import_from_here(task=options.env or "")
+    from cairn.interop.sb3.importer import read
+    from cairn.report.video import prepare_headless
+    from cairn.runs.checkpoint import save_policy
+
+    prepare_headless()
+    policy_folder(options.out)
+    saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
+    save_policy(options.out, saved.agent, saved.task, saved.about)
+    note = f" But {saved.about['note']}" if "note" in saved.about else ""
+    print(f"{options.out}: {options.path.name}, a policy of {saved.agent.cfg.algorithm} for {saved.task.id}.{note}")
+    return 0
+
+
+def command_demos(args: list[str]) -> int:
+    options = parse(DemosArgs, args, prog="cairn demos")
+    import_from_here(trust=options.trust)
+    if options.out.suffix != ".npz":
+        raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
+    from cairn.algorithms.imitation.demos import record, write
+    from cairn.algorithms.imitation.expert import Expert
+    from cairn.report.video import prepare_headless
+    from cairn.runs.checkpoint import load_policy
+    from cairn.vector.choose import scoring_vector
+
+    prepare_headless()
+    new_file(options.out)
+    saved = load_policy(options.path, trust=options.trust)
+    task, seeds = saved.task.for_scoring(), range(options.seed, options.seed + options.episodes)
+    envs = scoring_vector(task, options.episodes)
+    try:
+        expert = Expert(saved.agent, envs.spec, name=str(options.path))
+        demos = record(expert, envs, seeds, saved.task.id, longest=task.longest)
+    finally:
+        envs.close()
+    assert demos is not None  # nobody stops it
+    write(options.out, demos, envs.spec)
+    mean, told = sum(demos.returns) / len(demos.returns), _episodes(options.episodes)
+    print(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.")
+    return 0
+
+
+def _episodes(count: int) -> str:
+    return f"{count} episode{'s' * (count != 1)}"
+
+
+COMMANDS: Mapping[str, Command] = {
+    "eval": command_eval,
+    "watch": command_watch,
+    "export": command_export,
+    "import": command_import,
+    "demos": command_demos,
+}

@@ -1,0 +1,167 @@
+"""Which recipe a command means: a shipped one, one in a file, one made from --env and --agent, or that of a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from cairn.cli.options import Field, asks_for_help, is_config, parse_changes, peek, read
+from cairn.core.errors import CairnError
+from cairn.recipes.index import entries
+
+if TYPE_CHECKING:
+    from cairn.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Which:
+    """Options that say which recipe or run is meant. They are read before the recipe, and its options, are known."""
+
+    env: str = ""  # a Gymnasium id, to train on without a recipe, or instead of the recipe's
+    agent: str = ""  # the algorithm of a training without a recipe
+    seed: int | None = None  # of the run; the recipe's where none is given
+
+
+def named(words: Sequence[str]) -> str | None:
+    """The recipe, file or run that the words begin with; None where they begin with an option."""
+    return words[0] if words and not words[0].startswith("-") else None
+
+
+def base_recipe(words: list[str], *, trust: bool, command: str = "train") -> tuple[Recipe, list[str]]:
+    """The recipe that is meant, and the options that remain: those that change it."""
+    from cairn.recipes import find
+
+    name = named(words)
+    if name is None:
+        return _without_a_name(words, command)
+    if name.endswith(".json"):
+        from cairn.runs.config import read_recipe
+
+        return read_recipe(Path(name), trust=trust), words[1:]
+    return find(name), words[1:]
+
+
+def _without_a_name(words: list[str], command: str) -> tuple[Recipe, list[str]]:
+    """A recipe made from --env, --agent and, of an agent made of learners, which they are: --agent.low td3."""
+    which = peek(Which, words)
+    if not which.env or not which.agent:
+        shipped = next((word for word in words if word in entries()), None)
+        if shipped is not None:
+            raise CairnError(f"name the recipe first: cairn {command} {shipped} [options].")
+        raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
+    from cairn.algorithms.registry import config_type
+    from cairn.recipes.recipe import Recipe
+
+    cfg = config_type(which.agent)()
+    parts = [Field(("agent", f.name), str) for f in fields(cfg) if is_config(getattr(cfg, f.name))]
+    found, rest = read(words, [Field(("env",), str), Field(("agent",), str), *parts])
+    learners = {path[1]: _learner(cfg, path[1], kind) for path, kind in found.items() if len(path) > 1}
+    name = f"{which.agent}-{which.env.replace('/', '-')}"
+    return Recipe(env=which.env, agent=replace(cfg, **learners), steps=100_000, name=name), rest
+
+
+def agents() -> list[str]:
+    """What --agent may be."""
+    from cairn.algorithms.registry import names
+
+    return names()
+
+
+def _learner(cfg: Any, part: str, kind: str) -> Any:
+    """The default config of a learner that an agent is made of."""
+    from cairn.algorithms.registry import ALGORITHMS, config_type
+
+    hint = get_type_hints(type(cfg))[part]
+    allowed = [name for name, one in ALGORITHMS.items() if one.config in (get_args(hint) or (hint,))]
+    if config_type(kind) not in [ALGORITHMS[name].config for name in allowed]:
+        raise CairnError(f"agent.{part} cannot be {kind}; it can be {' or '.join(allowed)}.")
+    return config_type(kind)()
+
+
+def changed(
+    base: Recipe,
+    words: list[str],
+    *,
+    command: str,
+    beside: type[Any],
+    refused: Mapping[str, str] | None = None,
+) -> Recipe:
+    """The recipe with what the options change of it. See `parse_changes` for `beside` and `refused`."""
+    refused = dict(refused or {})
+    refused["--agent"] = f"a recipe has its agent; without one, name both: cairn {command} --env ENV --agent sac."
+    recipe, given = parse_changes(base, words, prog=f"cairn {command} {base.name}", beside=beside, refused=refused)
+    from cairn.recipes.recipe import on_its_task
+
+    recipe, said = on_its_task(recipe, base, given)
+    if said:
+        from cairn.runs.train import check as check_recipe_can_train
+
+        check_recipe_can_train(recipe)  # or a refusal would follow upon it
+        print(f"cairn: {said}", file=sys.stderr)
+    return recipe
+
+
+# -- of a run
+
+
+def to_start(words: list[str], *, trust: bool) -> tuple[Recipe, list[str]]:
+    """The recipe of a new run, and the options that remain."""
+    name = named(words)
+    if name is not None and os.path.isdir(name):
+        from cairn.runs.folder import is_run
+
+        if is_run(Path(name)):
+            raise CairnError(f"{name} is the folder of a run; `cairn train {name} --resume` continues it.")
+    return base_recipe(words, trust=trust)
+
+
+def to_resume(words: list[str], folder: Path | None, *, trust: bool) -> tuple[Recipe, list[str], Path]:
+    """The recipe of the run to resume, the options that remain, and its folder.
+
+    The run is named by its folder, as RUN or --out RUN, or by its recipe: then the newest of that name and seed.
+    """
+    name, which = named(words) or "", peek(Which, words)
+    is_path = bool(name) and name not in entries() and not name.endswith(".json")
+    if is_path and Path(name).is_dir():
+        if folder is not None:
+            raise CairnError(f"{name} and --out both name a run to resume; leave one out.")
+        return _of_run(Path(name), which, trust=trust), words[1:], Path(name)
+    if folder is not None and not name and not which.agent:
+        return _of_run(folder, which, trust=trust), words, folder
+    if not name and not which.agent and not asks_for_help(words):
+        raise CairnError("name the run to resume: `cairn train RUN --resume`, where RUN is its folder.")
+    if is_path and os.path.basename(name) != name:
+        raise CairnError(f"there is no run folder {name} to resume.")
+    base, rest = base_recipe(words, trust=trust)
+    folder = folder or _newest(base, base.seed if which.seed is None else which.seed)
+    from cairn.runs.config import read_to_resume
+
+    return read_to_resume(folder, base, entries(), trust=trust), rest, folder
+
+
+def _of_run(folder: Path, which: Which, *, trust: bool) -> Recipe:
+    """The recipe of a run that is resumed; CairnError where the options ask for another environment."""
+    from cairn.runs.config import read_recipe
+
+    stored = read_recipe(folder, trust=trust)
+    if which.env not in ("", stored.env):
+        raise CairnError(
+            f"the run in {folder} is on {stored.env}, and the environment of a run cannot change; leave out --env, or"
+            " start a new run."
+        )
+    return stored
+
+
+def _newest(base: Recipe, seed: int) -> Path:
+    from cairn.runs.folder import folders_of
+
+    found = folders_of(Path("runs"), base.name, seed)
+    if not found:
+        raise CairnError(
+            f"there is no run of {base.name} to resume under runs/ with seed {seed}; start it without --resume."
+        )
+    return found[-1]

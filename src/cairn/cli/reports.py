@@ -1,0 +1,57 @@
+"""`cairn report`: a page of runs, written or served."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from cairn.cli.options import parse
+from cairn.cli.paths import import_from_here, new_file
+from cairn.cli.usage import Command
+from cairn.core.checks import Count, Natural
+from cairn.core.errors import CairnError
+
+
+@dataclass(frozen=True)
+class ReportArgs:
+    """Make one page of runs: curves over seeds, evaluations, what differs, what watchers said, pictures and films."""
+
+    runs: Positional[tuple[Path, ...]]  # run folders, or folders of them, as a sweep's
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("report.html")  # the page to write
+    episodes: Natural = 3  # played by each best policy, to be seen from above; 0 plays none and only reads files
+    live: bool = False  # serve the page on this machine instead, for runs in progress
+    port: Natural = 8000  # of the live page; 0 is any that is free
+    every: Count = 10  # seconds until a live page is made anew
+    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+
+
+def command_report(args: list[str]) -> int:
+    options = parse(ReportArgs, args, prog="cairn report")
+    import_from_here(trust=options.trust)
+    from cairn.report.live import serve
+    from cairn.report.page import write
+    from cairn.report.video import prepare_headless
+
+    if not options.runs:
+        raise CairnError("name at least one run folder.")
+    if options.live:
+        serve(options.runs, port=options.port, refresh=options.every)
+        return 0
+    if options.out.suffix.lower() not in (".html", ".htm"):
+        raise CairnError(f"the report is a page of HTML, and {options.out} does not end in .html; name it so.")
+    new_file(options.out)
+    prepare_headless()
+    report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"), trust=options.trust)
+    for fault in report.faults:
+        print(f"cairn: {fault}", file=sys.stderr)
+    runs, kinds, size = len(report.runs), len(report.groups), options.out.stat().st_size / 1e6
+    print(f"{options.out}: {runs} run{'s' * (runs > 1)} of {kinds} configuration{'s' * (kinds > 1)}, {size:.1f} MB.")
+    return 0
+
+
+COMMANDS: Mapping[str, Command] = {"report": command_report}

@@ -1,0 +1,104 @@
+"""Recorded results: `cairn list` and `cairn results` show them, `cairn train` and `cairn eval` write them.
+
+`list` imports neither torch nor gymnasium, which tests/test_light_start.py holds: heavy modules are imported where
+they are used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cairn.cli.options import parse
+from cairn.cli.paths import writable_folder
+from cairn.cli.usage import Command
+from cairn.core.errors import CairnError
+
+if TYPE_CHECKING:
+    from cairn.recipes.recipe import Recipe
+    from cairn.runs.checkpoint import Saved
+    from cairn.runs.evaluation import Score
+
+
+@dataclass(frozen=True)
+class ListArgs:
+    """Show the recipes."""
+
+    json: bool = False
+
+
+@dataclass(frozen=True)
+class ResultsArgs:
+    """Show what recorded results say: interquartile mean over seeds, its interval or range, beside the target."""
+
+    folder: Path = Path("results")
+    json: bool = False
+
+
+def command_list(args: list[str]) -> int:
+    from cairn.evidence.recorded import recipe_rows, text_table
+
+    options = parse(ListArgs, args, prog="cairn list")
+    rows = recipe_rows(Path("results"))
+    print(json.dumps(rows, indent=2) if options.json else text_table(rows))
+    return 0
+
+
+def command_results(args: list[str]) -> int:
+    options = parse(ResultsArgs, args, prog="cairn results")
+    from cairn.evidence.recorded import text_table
+    from cairn.evidence.table import result_rows
+
+    rows = result_rows(options.folder)
+    if not rows:
+        raise CairnError(f"{options.folder} holds no recorded result; `cairn train NAME --record FOLDER` writes one.")
+    print(json.dumps(rows) if options.json else text_table(rows))
+    return 0
+
+
+def must_be_recordable(recipe: Recipe, folder: Path) -> None:
+    """CairnError where a run of this recipe gives no result, or none could be written into `folder`."""
+    from cairn.evidence.table import recordable
+
+    recordable(recipe.name, recipe.judged_task)
+    writable_folder(folder, "--record")
+
+
+def scored(
+    path: Path,
+    episodes: int,
+    *,
+    seed: int = 1000,
+    stochastic: bool = False,
+    record: Path | None = None,
+    device: str = "cpu",
+    trust: bool = False,
+) -> tuple[Saved, Score]:
+    """A policy, and its score over `episodes` from `seed` on; written into the folder `record` where that is given."""
+    from cairn.evidence.table import record as write_result
+    from cairn.runs.checkpoint import load_policy
+    from cairn.runs.evaluation import as_policy, evaluate
+    from cairn.vector.choose import scoring_vector
+
+    saved = load_policy(path, device=device, seed=seed, trust=trust)
+    envs = scoring_vector(saved.task.for_scoring(), episodes)
+    try:
+        policy = as_policy(saved.agent, explore=stochastic, device=device)
+        score = evaluate(policy, envs, range(seed, seed + episodes), longest=saved.task.for_scoring().longest)
+    finally:
+        envs.close()
+    assert score is not None  # nobody stops it
+    if record is not None:
+        write_result(record, saved, score, seed, _run_of(path))
+    return saved, score
+
+
+def _run_of(path: Path) -> Path | None:
+    """The run folder that a policy lies in; None for one by itself."""
+    return next((folder for folder in (path, path.parent) if (folder / "metrics.csv").is_file()), None)
+
+
+COMMANDS: Mapping[str, Command] = {"list": command_list, "results": command_results}

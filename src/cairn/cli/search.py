@@ -1,0 +1,109 @@
+"""Commands that train a recipe many times: `cairn sweep` over seeds, `cairn tune` over settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cairn.cli.options import asks_for_help, parse_known, peek
+from cairn.cli.paths import import_from_here
+from cairn.cli.recipes import Which, base_recipe, changed, named
+from cairn.cli.usage import Command, lines_of
+from cairn.core.checks import Count
+from cairn.core.errors import CairnError
+
+T = TypeVar("T")
+ITS_OWN_SEEDS = "a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume."
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Train a recipe under several seeds, each resumed where it was left, and score the best policy of each."""
+
+    seeds: Count = 5  # 5 is seeds 1 to 5
+    jobs: Count = 1  # trainings at a time
+    episodes: Count = 100  # that each best policy is scored over
+    out: str = ""  # the folder of the runs; by default runs/sweep-NAME
+    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """Look for better settings of a recipe's agent; the best are written as a recipe of their own."""
+
+    trials: Count = 20
+    jobs: Count = 1  # trials at a time
+    vary: str = ""  # numbers of the agent, such as lr,gamma; by default all that are usually tuned
+    out: str = ""  # the folder of the trials; by default runs/tune-NAME
+    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+
+
+def command_sweep(args: list[str]) -> int:
+    options, words = _own(SweepOptions, args, "sweep")
+    import_from_here(trust=options.trust)
+    base, changes = base_recipe(words, trust=options.trust)
+    refused = {"--seed": ITS_OWN_SEEDS, "--resume": ITS_OWN_SEEDS}
+    recipe = changed(base, changes, command="sweep", beside=SweepOptions, refused=refused)
+
+    from cairn.runs.policy_card import runs_code
+    from cairn.runs.train import check as check_recipe_can_train
+    from cairn.search.sweep import sweep, table
+
+    check_recipe_can_train(recipe)  # mistakes come before anything starts
+    trials = sweep(
+        words[0],
+        changes,
+        range(1, options.seeds + 1),
+        _folder(options.out, f"sweep-{base.name}"),
+        jobs=options.jobs,
+        episodes=options.episodes,
+        trust=options.trust or runs_code(recipe.judged_task),  # the user typed the task, then
+    )
+    print(table(trials))
+    return int(any(trial.fault for trial in trials))
+
+
+def command_tune(args: list[str]) -> int:
+    options, words = _own(TuneOptions, args, "tune")
+    import_from_here(trust=options.trust)
+    base, changes = base_recipe(words, trust=options.trust)
+    recipe = changed(base, changes, command="tune", beside=TuneOptions)
+    names = [
+        name.strip().removeprefix("--").removeprefix("agent.").replace("-", "_") for name in options.vary.split(",")
+    ]
+    if options.vary and not all(names):
+        raise CairnError(f"--vary is {options.vary}; it must be names of the agent's numbers, such as lr,gamma.")
+
+    from cairn.search.tune import table, tune
+
+    folder = _folder(options.out, f"tune-{base.name}")
+    varied = names if options.vary else []
+    study = tune(recipe, varied, folder, trials=options.trials, jobs=options.jobs, seed=recipe.seed)
+    print(table(study, recipe))
+    print(f"the best settings are a recipe of their own: cairn train {folder / 'best.json'}")
+    return 0
+
+
+def _own(cls: type[T], args: list[str], command: str) -> tuple[T, list[str]]:
+    """The command's own options, and the words that are left: a recipe and the options that change it."""
+    options, words = parse_known(cls, args)
+    if asks_for_help(words):
+        from cairn.cli.help import show
+
+        print(f"{lines_of(command)}\n")
+        show(cls, prog=f"cairn {command} NAME", after="`cairn train NAME --help` shows the options of train.")
+    if named(words) is None:
+        raise CairnError(f"name a recipe to {command} (see cairn list).")
+    import_from_here(task=peek(Which, words).env)
+    return options, words
+
+
+def _folder(out: str, name: str) -> Path:
+    from cairn.runs.folder import folder_name, run_path
+
+    return run_path(out) if out else Path("runs") / folder_name(name)
+
+
+COMMANDS: Mapping[str, Command] = {"sweep": command_sweep, "tune": command_tune}

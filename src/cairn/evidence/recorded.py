@@ -1,0 +1,96 @@
+"""Files of recorded results, and the table of recipes with the best of them.
+
+Imports no torch: `cairn list` reads this module. What needs the recipes themselves is in `table`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cairn.core.errors import CairnError
+from cairn.core.serialise import digest
+from cairn.core.untrusted import read_json
+from cairn.recipes.index import entries
+
+DIGITS = 16  # of a digest, kept with a result
+
+
+def recipes_folder(results: Path) -> Path:
+    """Where a folder of results keeps RECIPE-sSEED.json, anchors.json, notes.json and curves.json.
+
+    In `recipes`, where it has such a folder, as a checkout's `results` does; otherwise in itself. So `--record results`
+    and `--folder results` mean the same folder everywhere.
+    """
+    inside = results / "recipes"
+    return inside if inside.is_dir() else results
+
+
+def recipe_rows(results: Path) -> list[dict[str, Any]]:
+    """One row a recipe: task, agent, target and the best recorded result under `results`."""
+    rows = []
+    for name, entry in entries().items():
+        figures = [r["figure"] for r in read_results(results, name)]
+        rows.append(
+            {
+                "recipe": name,
+                "task": entry.task,
+                "agent": entry.agent,
+                "target": entry.target,
+                "metric": entry.metric,
+                "best": max(figures) if figures else None,
+                "seeds": _at_target(figures, entry.target),
+                "steps": entry.steps,
+            }
+        )
+    return rows
+
+
+def _at_target(figures: Sequence[float], target: float | None) -> str:
+    """'2/3' of the seeds; how many there are, where nothing is aimed at."""
+    if not figures or target is None:
+        return str(len(figures) or "")
+    return f"{sum(figure >= target for figure in figures)}/{len(figures)}"
+
+
+def stamped(body: Mapping[str, Any]) -> str:
+    """A result as it is written: with a digest of itself, by which a figure altered by hand is noticed."""
+    return json.dumps({**body, "digest": digest(body)[:DIGITS]}, indent=2) + "\n"
+
+
+def read_results(results: Path, name: str) -> list[dict[str, Any]]:
+    """The recorded runs of one recipe, by seed."""
+    records = []
+    for path in sorted(recipes_folder(results).glob(f"{name}-s*.json")):
+        record = read_json(path)
+        if not _is_result(record):
+            raise CairnError(f"{path} is not a recorded result.")
+        if record.get("digest") != digest(record)[:DIGITS]:
+            raise CairnError(f"{path} was altered after it was recorded (its digest differs).")
+        records.append(record)
+    return records
+
+
+def _is_result(record: Any) -> bool:
+    """Whether the figures that tables are made of are figures."""
+    if not isinstance(record, dict) or not isinstance(record.get("config"), (str, type(None))):
+        return False
+    last = record.get("last") or {"figure": 0, "total_steps": 0}
+    if not isinstance(last, dict) or not isinstance(record.get("recipe"), (str, type(None))):
+        return False
+    told = [record.get("figure"), record.get("episodes", 0), record.get("train_steps", 0)]
+    told += [last.get("figure"), last.get("total_steps")]
+    return all(type(x) in (int, float) and math.isfinite(x) and abs(x) < 1e18 for x in told)
+
+
+def text_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as aligned columns."""
+    heads = list(rows[0])
+    cells = [heads] + [
+        ["" if r[h] is None else f"{r[h]:,g}" if isinstance(r[h], float) else str(r[h]) for h in heads] for r in rows
+    ]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells)
