@@ -1,5 +1,6 @@
 """Environments that raise, hang, die or return NaN: named, and in workers replaced and counted."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -141,6 +142,31 @@ def test_a_process_that_was_stopped_is_not_a_hang(tmp_path):
     if float(gap) < 2.5:
         pytest.skip("the process ran on through SIGSTOP here")
     assert verdict == "out"
+
+
+@pytest.mark.parametrize("fault", [None, ("raise", 0, 2), ("hang", 0, 2)])
+def test_the_alarm_is_held_only_while_environments_run(fault):
+    """SIGALRM belongs to the whole process: between calls, and after a failed one, it is as it was before."""
+    during = []
+
+    def alarm():
+        return signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]  # pytest's own has no interval
+
+    before = alarm()
+    envs = Sync(makers(fault), timeout=0.5)
+    assert alarm() == before
+    envs.reset([1, 2, 3])
+    assert alarm() == before
+    first, step = envs.batch.envs[0], envs.batch.envs[0].step
+    first.step = lambda action: (during.append(alarm()), step(action))[1]
+    with contextlib.suppress(EnvError):
+        for _ in range(5):
+            envs.step(np.zeros(3, np.int64))
+            assert alarm() == before
+    assert alarm() == before
+    assert during and all(handler != before[0] and interval > 0 for handler, interval in during)
+    envs.close()
+    assert alarm() == before
 
 
 def test_two_vectors_do_not_share_an_alarm():

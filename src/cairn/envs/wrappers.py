@@ -54,8 +54,8 @@ def _longer(space: spaces.Space[Any]) -> spaces.Box:
 
 
 class History(gym.Wrapper[Any, Any, Any, Any]):
-    """Shows the last `length` observations, the oldest first, zeros before an episode's first: what one alone does
-    not tell, a speed or what the last step ran into, can be read from several."""
+    """Shows the last `length` observations, the oldest first, zeros before an episode's first: several show
+    what one alone does not, such as a speed."""
 
     def __init__(self, env: gym.Env[Any, Any], length: int) -> None:
         super().__init__(env)
@@ -86,8 +86,8 @@ class History(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class RewardFloor(gym.Wrapper[Any, Any, Any, Any]):
-    """Learners are told of no reward below `floor`; scores are (`cairn/score`). A fall that costs all that a whole
-    course can earn teaches to stand still."""
+    """Raises rewards below `floor` to it during training; scores use the true rewards (`cairn/score`). Where a fall
+    costs as much as a whole course can earn, a policy learns to stand still."""
 
     def __init__(self, env: gym.Env[Any, Any], floor: float) -> None:
         super().__init__(env)
@@ -95,8 +95,8 @@ class RewardFloor(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        told = max(float(reward), self.floor)
-        return obs, told, terminated, truncated, {"cairn/score": reward, **info}
+        clipped = max(float(reward), self.floor)
+        return obs, clipped, terminated, truncated, {"cairn/score": reward, **info}
 
 
 class Resets(gym.Wrapper[Any, Any, Any, Any]):
@@ -104,7 +104,7 @@ class Resets(gym.Wrapper[Any, Any, Any, Any]):
 
     Some simulators remember: Box2D solves contacts in an order that depends on what was created and destroyed before,
     so that one seed gives BipedalWalker one course in a new environment and another in one that was reset twice. A gait
-    that was learned in one of them can fall in the other. So learners are shown all of them.
+    learned in one of them can fall in the other, so training uses all of them.
     """
 
     def __init__(self, env: gym.Env[Any, Any], most: int) -> None:

@@ -25,8 +25,8 @@ class Atari:
     - the newest frame after a game's last step is the one before, brightened by what ALE still looked at, as in
       Gymnasium's AtariPreprocessing
 
-    ALE's vector could end an episode with a life by itself, but would then begin another game; it is asked to report
-    lost lives only. It clips no rewards here and stacks no frames: the score is true, and a stack can be emptied.
+    ALE's vector could end an episode with a life by itself, but would then begin another game; so it only reports
+    lost lives. It clips no rewards here and stacks no frames: the score is true, and a stack can be emptied.
     """
 
     def __init__(self, game: Game, num_envs: int, *, threads: int = 0) -> None:
@@ -60,9 +60,9 @@ class Atari:
         self.spec = Spec(shape, "uint8", Discrete(len(names)), stack=game.stack)
         self.stats = EpisodeStats(num_envs)
         self.obs: Array = np.zeros((num_envs, *shape), np.uint8)
-        self.began = np.zeros(num_envs, np.int64)  # the frame at which each game began: it tells a new one
+        self.began = np.zeros(num_envs, np.int64)  # the frame at which each game began: another number means a new game
         self.press = np.zeros(num_envs, bool)  # those that lost a life: FIRE comes next
-        self.silent = np.full(num_envs, -1, np.int8)  # no game tells of success
+        self.silent = np.full(num_envs, -1, np.int8)  # no game reports success
 
     def reset(self, seeds: Sequence[int]) -> Array:
         frame, info = self.env.reset(seed=np.asarray(seeds, np.int64))
@@ -78,10 +78,10 @@ class Atari:
 
     def recv(self) -> Step:
         game, pressed = self.game, self.press
-        frame, score, told, truncated, info = self.env.recv()
+        frame, score, ended, truncated, info = self.env.recv()
         began = _beginning(info)
         over, self.began = began != self.began, began
-        lost = told & ~over
+        lost = ended & ~over
         score = np.asarray(score, np.float32)
         valid = ~pressed if game.learning else np.ones(self.num_envs, bool)
 
@@ -100,7 +100,7 @@ class Atari:
             self.obs[fresh, -1] = frame[fresh, 0]
 
         self.press = lost if self.button is not None else np.zeros(self.num_envs, bool)
-        terminated = (told if game.learning else told & over) & valid
+        terminated = (ended if game.learning else ended & over) & valid
         reward = np.sign(score) if game.clip and game.learning else score
         self.stats.length -= ~valid  # a press of FIRE is no step
         episodes = self.stats.update(score, over, np.ones(self.num_envs, bool), self.silent)

@@ -1,4 +1,4 @@
-"""Waking up from an environment that hangs in this process."""
+"""A time limit for calls of environments in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import threading
 from typing import Any
 
-TICKS = 10  # of a deadline
+TICKS = 10  # timer signals of one deadline
 STARTS_WITHIN = 600.0  # s that making environments may take; a time-out of steps and resets does not count it
 
 
@@ -15,15 +15,17 @@ class Hang(Exception):
 
 
 class Deadline:
-    """A context whose body is woken by Hang where it takes longer; only the main thread can be woken.
+    """`with Deadline(seconds):` raises Hang inside its body where the body takes longer; 0 is no limit.
 
-    It counts ticks and not the clock: while we are stopped ourselves (Ctrl-Z, a sleeping laptop), one at most adds up.
-    An alarm that somebody else has set is put back.
+    It uses SIGALRM, the process's only alarm, and holds it no longer than the body runs: the handler and the timer that
+    were set before are put back at the end, also after an error. Only the main thread can be interrupted, so in other
+    threads it does nothing. It counts ticks and not the clock: while the process is stopped (Ctrl-Z, a sleeping
+    laptop), at most one tick adds up.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.before: Any = None  # whose alarm it was, and when it is due
+        self.before: Any = None  # the handler and the timer of before, while the body runs
         self.left = TICKS
 
     def _tick(self, *_: Any) -> None:

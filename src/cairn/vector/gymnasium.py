@@ -106,13 +106,13 @@ class Gymnasium:
         return np.stack(rows).astype(self.spec.obs_dtype)
 
     def _success(self, info: dict[str, Any]) -> Array:
-        found = np.full(self.num_envs, -1, np.int8)
+        success = np.full(self.num_envs, -1, np.int8)
         for source in (info, info.get("final_info", {})):
             for key in ("is_success", "success"):
                 if key in source:
-                    told = np.asarray(source.get(f"_{key}", np.ones(self.num_envs, bool)), bool)
-                    found[told] = np.asarray(source[key])[told].astype(bool)
-        return found
+                    known = np.asarray(source.get(f"_{key}", np.ones(self.num_envs, bool)), bool)
+                    success[known] = np.asarray(source[key])[known].astype(bool)
+        return success
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What learners are shown of a vector whose environments no wrapper of ours can be put around."""
+"""History and reward floor for a vector whose environments cannot be wrapped."""
 
 from __future__ import annotations
 

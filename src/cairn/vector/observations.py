@@ -1,4 +1,4 @@
-"""Observations as a user hands them over, one or a batch, as the rows that an agent sees."""
+"""Converts observations of a user, one or a batch, to the rows that an agent sees."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _read(space: spaces.Space[Any], obs: Any, name: str) -> tuple[Any, int | Non
     if isinstance(space, spaces.Tuple):
         if not isinstance(obs, (tuple, list)) or len(obs) != len(space.spaces):
             raise CairnError(f"{name} must be a tuple of {len(space.spaces)} parts, as the task shows it.")
-        kept, count = _parts(dict(enumerate(space.spaces)), dict(enumerate(obs)), name)
-        return tuple(kept.values()), count
+        parts, count = _parts(dict(enumerate(space.spaces)), dict(enumerate(obs)), name)
+        return tuple(parts.values()), count
     if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
         if not space.contains(obs):
             raise CairnError(f"{name} is {short(obs)}; this task shows {space}.")
@@ -85,11 +85,11 @@ def _parts(wanted: dict[Any, spaces.Space[Any]], obs: Any, name: str) -> tuple[d
     for key in obs:
         if key not in wanted:
             raise CairnError(f"{name} has {key!r}, which this task does not show; it shows {keys}.")
-    found = {key: _read(part, obs[key], f"{key!r} of {name}") for key, part in wanted.items()}
-    counts = {count for _, count in found.values()}
+    parts = {key: _read(part, obs[key], f"{key!r} of {name}") for key, part in wanted.items()}
+    counts = {count for _, count in parts.values()}
     if len(counts) > 1:
         raise CairnError(f"the parts of {name} ({keys}) hold different numbers of observations.")
-    return {key: value for key, (value, _) in found.items()}, counts.pop() if counts else None
+    return {key: value for key, (value, _) in parts.items()}, counts.pop() if counts else None
 
 
 def _numbers(obs: Any, name: str) -> Array:
@@ -121,8 +121,8 @@ def _check_range(space: spaces.Space[Any], array: Array, name: str) -> None:
         low, high = 0, 1
     wrong = ~((array >= low) & (array <= high) & (array == np.floor(array)))
     if wrong.any():
-        told = f"from {np.min(low)} to {np.max(high)}"
-        raise CairnError(f"{name} holds {array[wrong].flat[0]!s}; this task shows whole numbers {told}.")
+        allowed = f"from {np.min(low)} to {np.max(high)}"
+        raise CairnError(f"{name} holds {array[wrong].flat[0]!s}; this task shows whole numbers {allowed}.")
 
 
 def _pick(read: Any, index: int) -> Any:

@@ -32,13 +32,13 @@ def unpack(packed: bytes) -> Any:
 
 
 def _registrations() -> list[bytes]:
-    found = []
+    pickled = []
     for spec in list(gym.registry.values()):
         if isinstance(spec.entry_point, str) and spec.entry_point.startswith(("gymnasium.", "cairn.")):
             continue
         with contextlib.suppress(Exception):  # an entry that cannot be sent
-            found.append(cloudpickle.dumps(_by_value(spec)))
-    return found
+            pickled.append(cloudpickle.dumps(_by_value(spec)))
+    return pickled
 
 
 def _by_value(spec: EnvSpec) -> EnvSpec:

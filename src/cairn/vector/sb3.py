@@ -20,36 +20,36 @@ from cairn.vector.world_reuse import must_renew
 class SB3:
     """Vector over any VecEnv. The successor of an end is in info["terminal_observation"].
 
-    A VecEnv says "truncated" only of an end that is no termination as well; so, then, do we.
+    A VecEnv reports a truncation only where the episode did not terminate as well.
     """
 
     def __init__(
         self,
         env: VecEnv,
         shown: tuple[Spec, Callable[[Any], Array]] | None = None,
-        anew: Callable[[], VecEnv] | None = None,
+        remake: Callable[[], VecEnv] | None = None,
     ) -> None:
-        """`shown`: the spec and layout of one of its environments, where that tells more than its spaces do. `anew`
-        makes it again for every reset but the first: its environments remember earlier ones."""
-        self.anew, self.used = anew, False
+        """`shown`: the spec and layout of one of its environments, where it declares more than its spaces do. `remake`
+        makes it again for every reset but the first, where resets depend on earlier use."""
+        self.remake, self.used = remake, False
         self.env, self.num_envs, self.restarts = env, env.num_envs, 0
         self.spec, self.layout = shown or spec_of(env.observation_space, env.action_space)
         self.stats = EpisodeStats(self.num_envs)
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
-        if self.used and self.anew is not None:
+        if self.used and self.remake is not None:
             self.env.close()
-            self.env = self._told(self.anew)
+            self.env = self._call(self.remake)
         self.used = True
         self.env.seed(0)  # makes the list of seeds, one each, which a reset hands to its environments
         self.env.unwrapped._seeds[:] = [int(s) for s in seeds]
-        return self._rows(self._told(self.env.reset))
+        return self._rows(self._call(self.env.reset))
 
-    def _told(self, ask: Callable[[], Any]) -> Any:
-        """What the environments answer; EnvError where one failed."""
+    def _call(self, function: Callable[[], Any]) -> Any:
+        """What a function of the VecEnv returns; EnvError where an environment failed."""
         try:
-            return ask()
+            return function()
         except EnvError:
             raise
         except (EOFError, ConnectionError):
@@ -61,7 +61,7 @@ class SB3:
         self.env.step_async(self.spec.action.to_env(action))
 
     def recv(self) -> Step:
-        seen, reward, done, infos = self._told(self.env.step_wait)
+        seen, reward, done, infos = self._call(self.env.step_wait)
         obs = self._rows(seen)
         done = np.asarray(done, bool)
         truncated = done & np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
@@ -103,10 +103,10 @@ def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
     close_env(probe)
     makers: list[EnvMaker] = [lambda: Checked(task(), Rows(*shown))] * num_envs
 
-    def anew() -> VecEnv:
+    def remake() -> VecEnv:
         return SubprocVecEnv(makers, start_method="spawn") if processes else DummyVecEnv(makers)
 
-    return SB3(anew(), shown, anew if renews else None)
+    return SB3(remake(), shown, remake if renews else None)
 
 
 class ForSB3(VecEnv):
