@@ -20,16 +20,20 @@ _MODULES = {
     "cairn.envs.task": ["Task"],
     "cairn.recipes.recipe": ["Recipe"],
 }
-_MODULES["cairn.api"] += ["sample", "train"]
+_MODULES["cairn.api"] += ["model", "sample", "train"]
 _MODULES["cairn.algorithms"] = [f"{name}Config" for name in _MODULES["cairn.api"] if name[0].isupper()]
+_MODULES["cairn.algorithms"] += ["OFF_POLICY", "ON_POLICY", "Algorithm", "register"]
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [*_HOME]
 
 if TYPE_CHECKING:
     from cairn.algorithms import (
+        OFF_POLICY,
+        ON_POLICY,
         A2CConfig,
         AggreVaTeConfig,
         AggreVaTeDConfig,
+        Algorithm,
         BCConfig,
         DAggerConfig,
         DQNConfig,
@@ -38,8 +42,24 @@ if TYPE_CHECKING:
         ReinforceConfig,
         SACConfig,
         TD3Config,
+        register,
     )
-    from cairn.api import A2C, BC, DQN, HIRO, PPO, SAC, TD3, AggreVaTe, AggreVaTeD, DAgger, Reinforce, sample, train
+    from cairn.api import (
+        A2C,
+        BC,
+        DQN,
+        HIRO,
+        PPO,
+        SAC,
+        TD3,
+        AggreVaTe,
+        AggreVaTeD,
+        DAgger,
+        Reinforce,
+        model,
+        sample,
+        train,
+    )
     from cairn.core.errors import CairnError
     from cairn.doctor import Finding, diagnose
     from cairn.envs.task import Task
@@ -47,9 +67,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOME and not name[:1].isupper():
         raise AttributeError(f"module 'cairn' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    home = _HOME.get(name, "cairn.api")  # the class of an algorithm that a user registered
+    return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from cairn.algorithms.imitation import (
 )
 from cairn.algorithms.imported import Imported, ImportedConfig
 from cairn.algorithms.ppo import PPO, PPOConfig
-from cairn.algorithms.registry import ALGORITHMS, Algorithm, build, register
+from cairn.algorithms.registry import ALGORITHMS, OFF_POLICY, ON_POLICY, Algorithm, build, register
 from cairn.algorithms.reinforce import Reinforce, ReinforceConfig
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
@@ -26,6 +26,8 @@ __all__ = [
     "BC",
     "DQN",
     "HIRO",
+    "OFF_POLICY",
+    "ON_POLICY",
     "PPO",
     "SAC",
     "TD3",

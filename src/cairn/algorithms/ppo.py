@@ -8,7 +8,7 @@ policy that is improved is the policy that acted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +32,8 @@ from cairn.nets.seeding import seeded
 
 @dataclass(frozen=True)
 class PPOConfig:
+    plain_gradient: ClassVar[bool] = False  # of log π(a|s) A, without clipping
+
     hidden: Widths = (64, 64)  # units of each layer; images have a network of their own
     activation: Activation = "tanh"
     lr: Rate = constant(3e-4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +24,8 @@ from cairn.nets.seeding import seeded
 
 @dataclass(frozen=True)
 class ReinforceConfig:
+    plain_gradient: ClassVar[bool] = True  # of log π(a|s) A, without clipping
+
     hidden: Widths = (64, 64)
     activation: Activation = "tanh"
     lr: Rate = constant(1e-3)

@@ -33,7 +33,7 @@ class Prioritised:
 
     def __init__(self, replay: Ring | Frames, *, alpha: float, folder: Path | None = None) -> None:
         self.replay, self.alpha = replay, alpha
-        self.ring = replay.ring if isinstance(replay, Frames) else replay
+        self.ring = replay.ring
         self.tree = SumTree(self.ring.total)
         self.peak = 1.0
         self.first = 0  # the oldest row that has a priority

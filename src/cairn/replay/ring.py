@@ -97,6 +97,11 @@ class Ring(EvenDraw):
         action = math.prod(spec.action_shape) * np.dtype(spec.action_dtype).itemsize
         return obs + action + 4 + 4 + 3  # where its episode's last is, reward, three flags
 
+    @property
+    def ring(self) -> Ring:
+        """Itself: a replay of frames has its ring under the same name."""
+        return self
+
     def add(self, obs: Array, action: Array, step: Step) -> None:
         """Store one step of every environment. `obs` is the last step's `obs`, as the loops have it."""
         at = self.rows % self.size

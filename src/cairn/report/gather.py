@@ -78,7 +78,7 @@ def _plan(group: Group, episodes: int, trust: bool, faults: list[str]) -> Plan |
         saved = load_policy(run.path / "best", trust=trust)
         player = as_policy(saved.agent)
         goal = saved.agent.spec.goal
-        subgoals = hasattr(saved.agent, "positions")
+        subgoals = saved.agent.positions is not None
         if axes(player, saved.agent.spec) is None or (not subgoals and goal is not None and goal.goal > PLACES):
             return None
         return Plan(group, run, *play_all(player, saved.task.for_scoring(), episodes=episodes))

@@ -79,7 +79,7 @@ def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int, longest:
 
 def axes(player: Player, spec: Spec) -> slice | None:
     """The two entries of the flat observation that are x and y; None where there are none."""
-    positions: slice | None = getattr(player.agent, "positions", None)
+    positions = player.agent.positions
     if positions is None and spec.goal is not None:
         positions = spec.goal.achieved
     if positions is None or positions.stop - positions.start < 2:

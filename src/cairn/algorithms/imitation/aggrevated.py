@@ -86,7 +86,7 @@ class AggreVaTeD(BaseAgent):
     def __init__(self, cfg: AggreVaTeDConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec = spec
-        if isinstance(cfg.learner, PPOConfig) and cfg.gradient == "natural":
+        if cfg.gradient == "natural" and not cfg.learner.plain_gradient:
             raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
         if cfg.updates > 1 and cfg.values != "critics":
             raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
@@ -96,12 +96,11 @@ class AggreVaTeD(BaseAgent):
             raise CairnError("agent.mirrored judges continuous actions anew: it needs them, and agent.updates above 1.")
         if cfg.noise and isinstance(spec.action, Discrete):
             raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
-        learner: PPO | Reinforce
-        if isinstance(cfg.learner, PPOConfig):
-            learner = PPO(cfg.learner, spec, seed=seed, device=device)
-        else:
-            plain: dict[str, Any] = {"baseline": "none", "normalise_advantage": False} if cfg.mistaken_minmax else {}
-            learner = Reinforce(replace(cfg.learner, **plain), spec, seed=seed, device=device)
+        made: dict[type, Callable[..., PPO | Reinforce]] = {PPOConfig: PPO, ReinforceConfig: Reinforce}
+        mistaken = cfg.mistaken_minmax and cfg.learner.plain_gradient
+        plain: dict[str, Any] = {"baseline": "none", "normalise_advantage": False} if mistaken else {}
+        settings = replace(cfg.learner, **plain)
+        learner = made[type(settings)](settings, spec, seed=seed, device=device)
         self.learner, self.net, self.generator = learner, learner.net, learner.generator
         self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
         self.policy_parts: Parts = learner.policy_parts

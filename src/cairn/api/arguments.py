@@ -1,0 +1,62 @@
+"""Arguments of the Python interface: folders, experts and changed settings, checked in one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from cairn.algorithms.imitation.expert import is_agent
+from cairn.core.checks import fit, short
+from cairn.core.errors import CairnError
+from cairn.core.sb3_names import hint
+from cairn.recipes.recipe import Recipe
+from cairn.runs.folder import run_path
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """CairnError where a file of a run cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise CairnError(f"{error.filename or 'a file'}: {error.strerror or error}.") from error
+
+
+def run_folder(out: Any) -> Path | None:
+    return None if out is None else run_path(folder_path("out", out))
+
+
+def folder_path(name: str, path: Any) -> Path:
+    text = fit(name, path, str)
+    if not text.strip() or "\0" in text:
+        raise CairnError(f"{name} is {short(text)}; it must name a folder.")
+    return Path(text)
+
+
+def split_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """An expert that is an agent, a model or a function, and the other keywords; one by name stays among these."""
+    expert = changes.get("expert", "")
+    if isinstance(expert, (str, Path)):
+        return None, changes
+    rest = {name: value for name, value in changes.items() if name != "expert"}
+    expert = getattr(expert, "agent", expert)  # a model's
+    if not callable(expert) and not is_agent(expert):
+        raise CairnError(f"expert is {short(expert)}; it must be a folder, a model or a function of an observation.")
+    return expert, rest
+
+
+def changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+    known = {f.name for f in fields(recipe)}
+    for name in changes:
+        if name in known:
+            continue
+        if name in {f.name for f in fields(recipe.agent)}:
+            kind = type(recipe.agent).__name__
+            raise CairnError(
+                f"{name} is a setting of the agent, not of the recipe; write agent=cairn.{kind}({name}=...)."
+            )
+        raise CairnError(f"a recipe has no field {name!r}.{hint(name, known)}")
+    return replace(recipe, **changes)
