@@ -28,7 +28,7 @@ from cairn.runs.evaluation import Score, as_policy, evaluate
 from cairn.runs.owned_files import check_output
 from cairn.runs.policy_card import build_fitting, check_task
 from cairn.runs.train import train as run_recipe
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 from cairn.vector.choose import scoring_vector
 from cairn.vector.observations import rows_of
 from cairn.vector.protocol import spec_of_env
@@ -83,7 +83,7 @@ class Model:
             self.spec, self.layout = spec_of_env(probe)
             self.space = probe.observation_space
         finally:
-            shut(probe)
+            close_env(probe)
         try:
             self.agent: Agent = build_fitting(
                 self.config, self.spec, seed=derive(self.seed, "agent"), device=self.device

@@ -22,12 +22,13 @@ from cairn.core.run import TrainingRun
 from cairn.core.seeding import derive, derive_many
 from cairn.core.state import pack, unpack
 from cairn.core.types import Array, Rollout, Spec
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 from cairn.vector.choose import make_vector
 from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.protocol import EnvMaker
-from cairn.vector.ray_actors import connect
-from cairn.vector.worker_pool import MAX_RESTARTS_IN_A_ROW, shares
+from cairn.vector.ray_actors import answer_of, connect
+from cairn.vector.restarts import Restarts
+from cairn.vector.worker_pool import shares
 
 # Steps of all environments in one chunk, roughly; but so many of each: a message costs as much as six steps of a small
 # task (`python -m benchmarks.speed.cluster scale`).
@@ -132,21 +133,25 @@ class SamplerPool:
     ) -> None:
         probe = make_vector(task, 1, backend="sync")
         self.spec = probe.spec
-        shut(probe)
+        close_env(probe)
         self.task, self.make_agent, self.seed, self.device = task, make_agent(self.spec), seed, device
-        self.num_envs, self.timeout, self.restarts = num_envs, timeout, 0
+        self.num_envs, self.timeout = num_envs, timeout
         self.spans = shares(num_envs, workers)
         count = len(self.spans)
-        self.failures = [0] * count  # of each sampler, since its last chunk
+        self.samplers = Restarts(count, happened="its sampler was replaced")
         self.new = [True] * count  # those that have never been reset
         self.ray = connect(count, address)
         self.kind = self.ray.remote(num_cpus=1, max_restarts=0)(Sampler)
-        self.actors = [self._hired(i) for i in range(count)]
+        self.actors = [self._new_sampler(i) for i in range(count)]
         self.pending: list[Any] = []
         self.order = Order(0)
         self.recorded = 0  # numbers that the agent's memory records with each step
         self.version, self.weights = -1, None  # updates behind the weights that were sent last, and where they lie
         self.asked = self.used = self.dropped = 0  # steps
+
+    @property
+    def restarts(self) -> int:
+        return self.samplers.total
 
     @property
     def rows(self) -> int:
@@ -196,7 +201,7 @@ class SamplerPool:
         self.pending = []
         return whole
 
-    def _hired(self, index: int) -> Any:
+    def _new_sampler(self, index: int) -> Any:
         start, stop = self.spans[index]
         seed = derive(self.seed, "sampler", index, self.restarts)
         return self.kind.remote(self.task, stop - start, self.make_agent, seed)
@@ -206,19 +211,25 @@ class SamplerPool:
         due = [i for i in which if self.new[i] or self.order.seeds]
         begun = {i: self.actors[i].renew.remote() for i in due}
         for index in due:
-            while (fault := self._fault(index, begun[index])) is not None:
-                self._replace(index, fault)
+            while (error := self._failure(index, begun[index], STARTS_WITHIN if self.timeout else 0)) is not None:
+                self._replace(index, error)
                 begun[index] = self.actors[index].renew.remote()
 
-    def _fault(self, index: int, answer: Any) -> EnvError | None:
-        start = self.spans[index][0]
+    def _failure(self, index: int, reference: Any, timeout: float) -> EnvError | None:
+        """Why a sampler could not do what it was asked for; None where it could."""
         try:
-            found = self.ray.get(answer, timeout=STARTS_WITHIN if self.timeout else None)
-        except self.ray.exceptions.GetTimeoutError:
-            return EnvError(start, f"was not made within {STARTS_WITHIN:g} s")
-        except self.ray.exceptions.RayActorError:
-            return EnvError(start, "lost its sampler")
-        return None if found is None else EnvError(start + found[0], found[1])
+            self._result(index, reference, timeout, late="was not made")
+        except EnvError as error:
+            return error
+        return None
+
+    def _result(self, index: int, reference: Any, timeout: float, late: str = "did not answer") -> Any:
+        """What a sampler returned; EnvError where it, or one of its environments, failed."""
+        start = self.spans[index][0]
+        result = answer_of(self.ray, reference, start, timeout, actor="sampler", late=late)
+        if isinstance(result, tuple):  # (environment, what went wrong)
+            raise EnvError(start + result[0], result[1])
+        return result
 
     def _ordered(self, index: int) -> Any:
         start, stop = self.spans[index]
@@ -235,36 +246,29 @@ class SamplerPool:
         except (self.ray.exceptions.GetTimeoutError, self.ray.exceptions.RayActorError):
             found = []  # one that hangs is waited for once more: it may have been slow, not lost
         if found and all(isinstance(part, Chunk) for part in found):
-            self.failures = [0] * len(found)
+            for index in range(len(found)):
+                self.samplers.answered(index)
             return list(found)
         return [self._part(i) for i in range(len(self.actors))]
 
     def _part(self, index: int) -> Chunk:
         start, stop = self.spans[index]
         try:
-            found = self.ray.get(self.pending[index], timeout=self.timeout or None)
-            if isinstance(found, Chunk):
-                self.failures[index] = 0
-                return found
-            fault = EnvError(start + found[0], found[1])
-        except self.ray.exceptions.GetTimeoutError:
-            fault = EnvError(start, f"did not answer within {self.timeout:g} s")
-        except self.ray.exceptions.RayActorError:
-            fault = EnvError(start, "lost its sampler")
-        self._replace(index, fault)
+            chunk: Chunk = self._result(index, self.pending[index], self.timeout)
+            self.samplers.answered(index)
+            return chunk
+        except EnvError as error:
+            self._replace(index, error)
         if self.order.rows:
             return self._nothing(stop - start)
         self._start([index])
         self.pending[index] = self._ordered(index)  # whole episodes are not left out: they are played again
         return self._part(index)
 
-    def _replace(self, index: int, fault: EnvError) -> None:
-        self.restarts += 1
-        self.failures[index] += 1
-        if self.failures[index] > MAX_RESTARTS_IN_A_ROW:
-            raise EnvError(fault.index, f"{fault.what} (its sampler was replaced {MAX_RESTARTS_IN_A_ROW} times)")
+    def _replace(self, index: int, error: EnvError) -> None:
+        self.samplers.failed(index, error)
         self.ray.kill(self.actors[index])
-        self.actors[index], self.new[index] = self._hired(index), True
+        self.actors[index], self.new[index] = self._new_sampler(index), True
 
     def _nothing(self, count: int) -> Chunk:
         rows, spec = self.order.rows, self.spec

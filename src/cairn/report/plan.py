@@ -16,7 +16,7 @@ from cairn.core.goals import Region
 from cairn.core.types import Array, Episode, Spec
 from cairn.envs.task import LONGEST, Task
 from cairn.report.play import play
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 from cairn.vector.protocol import spec_of_env
 
 KINDS = (".png", ".svg", ".pdf")
@@ -54,7 +54,7 @@ def play_all(player: Player, task: Task, *, episodes: int, seed: int = 1000) -> 
             0
         ].reachable
     finally:
-        shut(env)
+        close_env(env)
 
 
 def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int, longest: int = LONGEST) -> Trace:

@@ -53,7 +53,7 @@ from cairn.runs.restore import resume as restore
 from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
 from cairn.runs.watching import Watcher
-from cairn.vector.checks import shut
+from cairn.vector.checks import close_env
 from cairn.vector.choose import Backend, choose, make_vector
 from cairn.vector.protocol import Vector, spec_of_env
 from cairn.vector.ray_actors import must_have_ray
@@ -262,7 +262,7 @@ def _check_judged(recipe: Recipe, spec: Spec) -> None:
     if recipe.eval_args:
         env = recipe.judged_task.for_scoring()()
         judged = spec_of_env(env)[0]
-        shut(env)
+        close_env(env)
         if (judged.obs_shape, judged.obs_dtype, judged.action) != (spec.obs_shape, spec.obs_dtype, spec.action):
             raise CairnError(f"with these eval_args {recipe.env} shows or takes other things than it is learned on.")
 

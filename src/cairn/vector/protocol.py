@@ -27,7 +27,10 @@ class Vector(Protocol):
 
     spec: Spec
     num_envs: int
-    restarts: int
+
+    @property
+    def restarts(self) -> int:
+        """Workers replaced so far."""
 
     def reset(self, seeds: Sequence[int]) -> Array: ...
     def send(self, action: Array) -> None: ...

@@ -51,16 +51,7 @@ class Ray(WorkerPool):
 
     def _wait(self, worker: int, timeout: float) -> None:
         start = self.spans[worker][0]
-        try:
-            failure, rows = self.ray.get(self.pending[worker], timeout=timeout or None)
-        except self.ray.exceptions.GetTimeoutError:
-            raise EnvError(start, f"did not answer within {timeout:g} s") from None
-        except self.ray.exceptions.RayActorError:
-            raise EnvError(start, "lost its actor") from None
-        except self.ray.exceptions.RayError as error:
-            cause = getattr(error, "cause", None) or error
-            why = (str(cause).splitlines() or [""])[0]
-            raise EnvError(start, f"failed in its actor ({type(cause).__name__}: {why})") from None
+        failure, rows = answer_of(self.ray, self.pending[worker], start, timeout)
         if failure is not None:
             raise EnvError(*failure)
         self.buffers.write(start, rows)
@@ -86,6 +77,25 @@ class EnvActor:
             return None, self.batch.buffers
         except EnvError as error:
             return (error.index, error.what), None
+
+
+def answer_of(
+    ray: Any, reference: Any, env: int, timeout: float, *, actor: str = "actor", late: str = "did not answer"
+) -> Any:
+    """What an actor returns; EnvError of its first environment `env` where it failed, died or took longer.
+
+    A timeout of 0 waits for ever.
+    """
+    try:
+        return ray.get(reference, timeout=timeout or None)
+    except ray.exceptions.GetTimeoutError:
+        raise EnvError(env, f"{late} within {timeout:g} s") from None
+    except ray.exceptions.RayActorError:
+        raise EnvError(env, f"lost its {actor}") from None
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None) or error
+        why = (str(cause).splitlines() or [""])[0]
+        raise EnvError(env, f"failed in its {actor} ({type(cause).__name__}: {why})") from None
 
 
 def must_have_ray() -> None:

@@ -18,9 +18,9 @@ from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.pickling import pack, unpack
 from cairn.vector.protocol import EnvMaker, EpisodeStats, spec_of_env
+from cairn.vector.restarts import Restarts
 from cairn.vector.step_buffers import StepBuffers
 
-MAX_RESTARTS_IN_A_ROW = 3
 Command = Literal["renew", "reset", "begin", "rest", "step"]  # methods of EnvBatch that a worker is asked to run
 
 
@@ -28,8 +28,8 @@ class WorkerPool(ABC):
     """Vector over `workers` workers (by default one a core). The same seeds give the same steps as `Sync`.
 
     A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin
-    new episodes, their lost step comes back as not valid. More than MAX_RESTARTS_IN_A_ROW restarts without a good step
-    between them raise EnvError. Making environments has a longer time-out than stepping them. Subclasses start workers
+    new episodes, their lost step comes back as not valid. A worker that fails again and again (see `Restarts`) raises
+    EnvError. Making environments has a longer time-out than stepping them. Subclasses start workers
     and exchange messages with them.
     """
 
@@ -38,10 +38,9 @@ class WorkerPool(ABC):
     def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
         self.num_envs = len(makers)
         self.timeout = timeout
-        self.restarts = 0
         self.seed = 0
         self.spans = shares(self.num_envs, workers)
-        self.failures = [0] * len(self.spans)  # of each worker, since its last good step
+        self.workers = Restarts(len(self.spans), happened="its worker was restarted")
         self.makers: bytes = pack(list(makers))
         probe = make_env(0, makers[0])
         self.spec = spec_of_env(probe)[0]
@@ -49,6 +48,10 @@ class WorkerPool(ABC):
         self.stats = EpisodeStats(self.num_envs)
         self.lost = np.zeros(self.num_envs, bool)  # whose episode was lost since the last step
         self.resting = np.zeros(self.num_envs, bool)
+
+    @property
+    def restarts(self) -> int:
+        return self.workers.total
 
     @abstractmethod
     def _replace(self, worker: int) -> None:
@@ -127,7 +130,7 @@ class WorkerPool(ABC):
         for worker, (start, stop) in enumerate(self.spans):
             try:
                 self._wait(worker, self.timeout)
-                self.failures[worker] = 0
+                self.workers.answered(worker)
             except EnvError as error:
                 self._restart(worker, error)
                 self.buffers.next_obs[start:stop] = self.buffers.obs[start:stop]
@@ -150,10 +153,7 @@ class WorkerPool(ABC):
 
     def _restart(self, worker: int, error: EnvError, seeds: Sequence[int] | None = None) -> None:
         """Replace a worker and reset its environments, with the seeds it was given or fresh ones."""
-        self.restarts += 1
-        self.failures[worker] += 1
-        if self.failures[worker] > MAX_RESTARTS_IN_A_ROW:
-            raise EnvError(error.index, f"{error.what} (its worker was restarted {MAX_RESTARTS_IN_A_ROW} times)")
+        self.workers.failed(worker, error)
         start, stop = self.spans[worker]
         self._replace(worker)
         seeds = seeds or derive_many(self.seed, stop - start, "restart", self.restarts, start)

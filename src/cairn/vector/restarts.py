@@ -1,0 +1,26 @@
+"""How often workers were replaced, and when a pool gives up."""
+
+from __future__ import annotations
+
+from cairn.core.errors import EnvError
+
+MAX_RESTARTS_IN_A_ROW = 3
+
+
+class Restarts:
+    """Counts the failures of `count` workers. One that fails again and again without an answer ends the run."""
+
+    def __init__(self, count: int, *, happened: str) -> None:
+        self.total = 0
+        self.in_a_row = [0] * count  # failures of each since its last answer
+        self.happened = happened  # "its worker was restarted", for the message
+
+    def failed(self, worker: int, error: EnvError) -> None:
+        """Count a failure, after which the worker is replaced; EnvError where it was replaced too often."""
+        self.total += 1
+        self.in_a_row[worker] += 1
+        if self.in_a_row[worker] > MAX_RESTARTS_IN_A_ROW:
+            raise EnvError(error.index, f"{error.what} ({self.happened} {MAX_RESTARTS_IN_A_ROW} times)")
+
+    def answered(self, worker: int) -> None:
+        self.in_a_row[worker] = 0
