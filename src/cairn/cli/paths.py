@@ -29,8 +29,8 @@ def new_file(out: Path) -> None:
 
 def policy_folder(out: Path) -> None:
     """CairnError where `out` is not a new folder, an empty one or that of an older policy."""
-    from cairn.runs.checkpoint import check_replaceable
     from cairn.runs.owned_files import check_output
+    from cairn.runs.policy_files import check_replaceable
 
     check_output(writable_folder(out, "--out"))
     check_replaceable(out)

@@ -158,8 +158,9 @@ def _of_run(folder: Path, which: Which, *, trust: bool) -> Recipe:
 
 def _newest(base: Recipe, seed: int) -> Path:
     from cairn.runs.folder import folders_of
+    from cairn.runs.locate import RUNS
 
-    found = folders_of(Path("runs"), base.name, seed)
+    found = folders_of(RUNS, base.name, seed)
     if not found:
         raise CairnError(
             f"there is no run of {base.name} to resume under runs/ with seed {seed}; start it without --resume."

@@ -102,8 +102,9 @@ def _own(cls: type[T], args: list[str], command: str) -> tuple[T, list[str]]:
 
 def _folder(out: str, name: str) -> Path:
     from cairn.runs.folder import folder_name, run_path
+    from cairn.runs.locate import RUNS
 
-    return run_path(out) if out else Path("runs") / folder_name(name)
+    return run_path(out) if out else RUNS / folder_name(name)
 
 
 COMMANDS: Mapping[str, Command] = {"sweep": command_sweep, "tune": command_tune}

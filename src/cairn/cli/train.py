@@ -43,12 +43,13 @@ def command_train(args: list[str]) -> int:
     from cairn.doctor.watchers import watching
     from cairn.report.video import prepare_headless
     from cairn.runs.folder import check_name, new_folder
+    from cairn.runs.locate import RUNS
     from cairn.runs.train import train
 
     prepare_headless()
     if folder is None:
         name = recipe.name if recipe.name == base.name else check_name(recipe.name)
-        folder = new_folder(Path("runs"), name, recipe.seed)
+        folder = new_folder(RUNS, name, recipe.seed)
     if options.record:
         must_be_recordable(recipe, Path(options.record))  # or hours later there would be no result
     outcome = train(recipe, folder, resume=options.resume, watch=watching)

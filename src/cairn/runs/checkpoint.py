@@ -22,7 +22,6 @@ from cairn.core.untrusted import shown
 from cairn.envs.task import Task
 from cairn.runs.locate import find_policy
 from cairn.runs.policy_card import build_described, check_spec, check_task, must_be_numbers
-from cairn.runs.policy_files import check_replaceable as check_replaceable
 from cairn.runs.policy_files import checkpoints, json_file, read_card, read_tensors, tensor_files, write_folder
 
 KEEP = 2
