@@ -26,9 +26,9 @@ class Forked:
     """A process that calls `module.function(*args)`; args are what JSON holds."""
 
     def __init__(self, module: str, function: str, *args: Any) -> None:
-        handle, self.errors = tempfile.mkstemp(suffix=".err")
+        handle, self.path = tempfile.mkstemp(dir=_folder())
         os.close(handle)
-        self.pid: int = _ask(start=[module, function, args, self.errors])
+        self.pid: int = _ask(start=[module, function, args, self.path])
         self.code: int | None = None
 
     def poll(self) -> int | None:
@@ -43,12 +43,18 @@ class Forked:
     def wait(self) -> int:
         if self.code is None:
             self.code = _ask(wait=self.pid)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.errors)
         return self.code
 
-    def stderr(self) -> str:
-        return Path(self.errors).read_text()
+    def said(self) -> str:
+        """What it has written to its standard output and error."""
+        return Path(self.path).read_text()
+
+
+@functools.cache
+def _folder() -> str:
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 @functools.cache
@@ -68,22 +74,25 @@ def _ask(**order: Any) -> Any:
     return json.loads(parent.stdout.readline())
 
 
-def _start(module: str, function: str, args: list[Any], errors: str) -> int:
+def _start(module: str, function: str, args: list[Any], path: str) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
-        with open(os.devnull) as nothing, open(errors, "w") as file:
+        with open(os.devnull) as nothing, open(path, "w") as file:
             os.dup2(nothing.fileno(), 0)
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
         getattr(importlib.import_module(module), function)(*args)
         code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
     except BaseException:
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
+            sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
 

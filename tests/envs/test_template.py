@@ -9,13 +9,25 @@ import pytest
 from cairn.cli.main import main
 from cairn.core.errors import CairnError
 from cairn.envs.template import named, write
+from tests.processes import Forked
 
 GOAL = pytest.mark.parametrize("goal", [False, True], ids=["plain", "goal"])
 
 
-def run(folder, *args, **more):
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *args], cwd=folder, capture_output=True, text=True, env=env, **more)
+def command(folder, kind, *args):
+    """What a process in `folder` does: `cairn`, `pytest` or code."""
+    os.chdir(folder)
+    if kind != "cairn":  # which finds the task by itself
+        sys.path.insert(0, str(folder))
+    if kind == "code":
+        exec(args[0], {})
+    else:
+        sys.exit(pytest.main(list(args)) if kind == "pytest" else main(args))
+
+
+def run(folder, kind, *args):
+    process = Forked("tests.envs.test_template", "command", str(folder), kind, *args)
+    return process.wait(), process.said()
 
 
 @GOAL
@@ -23,23 +35,24 @@ def test_its_own_test_passes(tmp_path, goal):
     task, paths = write("cart_swing", tmp_path, goal=goal)
     assert task == "cart_swing:CartSwing-v0"
     assert [p.name for p in paths] == ["cart_swing.py", "test_cart_swing.py"]
-    told = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    assert told.returncode == 0, told.stdout
-    assert f"{5 if goal else 4} passed" in told.stdout and "warning" not in told.stdout
+    code, said = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider")
+    assert code == 0, said
+    assert f"{5 if goal else 4} passed" in said and "warning" not in said
 
 
 @GOAL
 def test_the_doctor_finds_neither_error_nor_warning(tmp_path, goal):
     task, _ = write("cart_swing", tmp_path, goal=goal)
-    told = run(tmp_path, "-P", "-m", "cairn", "doctor", task, "--seconds", "30")  # -P: as the command, not the module
-    assert told.returncode == 0 and "nothing found" in told.stdout, told.stdout + told.stderr
+    code, said = run(tmp_path, "cairn", "doctor", task, "--seconds", "30")
+    assert code == 0 and "nothing found" in said, said
 
 
 @GOAL
 def test_it_is_clean_code(tmp_path, goal):
     write("cart_swing", tmp_path, goal=goal)
     for check in (["check", "--select", "E,F,I,B,UP"], ["format", "--check"]):
-        told = run(tmp_path, "-m", "ruff", *check, "--isolated", "--line-length", "120")
+        ruff = [sys.executable, "-m", "ruff", *check, "--isolated", "--line-length", "120"]
+        told = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True)
         assert told.returncode == 0, told.stdout + told.stderr
 
 
@@ -48,11 +61,12 @@ def test_an_agent_learns_it_from_the_command_that_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["new-env", "CartSwing", "--goal", "--out", str(tmp_path)])
     assert stop.value.code == 0
-    command = capsys.readouterr().out.splitlines()[-1].split()
-    assert command[:2] == ["cairn", "train"]
+    told = capsys.readouterr().out.splitlines()[-1].split()
+    assert told[:2] == ["cairn", "train"]
     small = ["--agent.hidden", "64", "64", "--agent.updates-per-step", "0.5", "--agent.lr", "1e-3", "--envs", "4"]
     small += ["--vector", "async", "--workers", "1"]
-    told = run(tmp_path, "-P", "-m", "cairn", *command[1:-1], "8000", *small, "--out", "run")
+    ran = [sys.executable, "-P", "-m", "cairn", *told[1:-1], "8000", *small, "--out", "run"]
+    told = subprocess.run(ran, cwd=tmp_path, capture_output=True, text=True)  # -P: as the command, not the module
     assert told.returncode == 0, told.stderr
     success = float(told.stdout.split("success ")[1].split(" %")[0])
     assert success >= 80
@@ -72,8 +86,8 @@ SAC(policy, env, learning_starts=120, policy_kwargs={"net_arch": [8]}, **more).l
 def test_stable_baselines3_learns_from_it_too(tmp_path, goal):
     pytest.importorskip("stable_baselines3")
     write("cart_swing", tmp_path, goal=goal)
-    told = run(tmp_path, "-c", SB3.replace("GOAL", str(goal)))
-    assert told.returncode == 0, told.stderr
+    code, said = run(tmp_path, "code", SB3.replace("GOAL", str(goal)))
+    assert code == 0, said
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_six_hundred_steps_equal_three_hundred_a_kill_and_the_rest(name, tmp_pat
     train(RECIPES[name], tmp_path / "alone")
     process = Forked("tests.runs.test_pixels", "run", name, str(tmp_path / "killed"))
     while not checkpoints(tmp_path / "killed" / "checkpoints"):
-        assert process.poll() is None, process.stderr()
+        assert process.poll() is None, process.said()
         time.sleep(0.004)
     kill(process)
     train(RECIPES[name], tmp_path / "killed", resume=True)

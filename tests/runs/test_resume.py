@@ -156,7 +156,7 @@ def test_two_thousand_steps_equal_one_thousand_a_kill_and_one_thousand(name, tmp
     process = start(name, tmp_path / "killed")
     saved = tmp_path / "killed" / "checkpoints"
     while not checkpoints(saved):
-        assert process.poll() is None, process.stderr()
+        assert process.poll() is None, process.said()
         time.sleep(0.004)
     kill(process)
     assert 1000 <= int(checkpoints(saved)[-1].name) < 2000  # it had not finished
@@ -186,7 +186,7 @@ def test_killed_at_twenty_random_moments(tmp_path):
             while process.poll() is None and not newest(folder) > reached:
                 time.sleep(0.004)
             time.sleep(rng.uniform(0.0, 0.05))
-        assert process.poll() is None, process.stderr()  # it had not finished
+        assert process.poll() is None, process.said()  # it had not finished
         kill(process)
         assert newest(folder) >= reached  # no checkpoint is ever lost
         reached = newest(folder)
@@ -263,7 +263,7 @@ def test_no_good_checkpoint_is_one_sentence(tmp_path):
 def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
     process = start("sac", tmp_path)
     while not (tmp_path / "monitor.csv").exists() or (tmp_path / "monitor.csv").stat().st_size < 10:
-        assert process.poll() is None, process.stderr()
+        assert process.poll() is None, process.said()
         time.sleep(0.01)
     for _ in range(2):  # to the process and to its group, as `timeout` does: one request
         process.signal(signal.SIGTERM)
