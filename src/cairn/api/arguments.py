@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from cairn.algorithms.imitation.expert import is_agent
 from cairn.core.checks import fit, short
 from cairn.core.errors import CairnError
 from cairn.core.sb3_names import hint
@@ -34,18 +33,6 @@ def folder_path(name: str, path: Any) -> Path:
     if not text.strip() or "\0" in text:
         raise CairnError(f"{name} is {short(text)}; it must name a folder.")
     return Path(text)
-
-
-def split_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """An expert that is an agent, a model or a function, and the other keywords; one by name stays among these."""
-    expert = changes.get("expert", "")
-    if isinstance(expert, (str, Path)):
-        return None, changes
-    rest = {name: value for name, value in changes.items() if name != "expert"}
-    expert = getattr(expert, "agent", expert)  # a model's
-    if not callable(expert) and not is_agent(expert):
-        raise CairnError(f"expert is {short(expert)}; it must be a folder, a model or a function of an observation.")
-    return expert, rest
 
 
 def changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cairn.api.arguments import changed, disk_errors, run_folder, split_expert
-from cairn.api.model import Model
+from cairn.api.arguments import changed, disk_errors, run_folder
+from cairn.api.model import Model, split_expert
 from cairn.core.calls import called, must_take_one
 from cairn.core.checks import Count, Envs, Natural, Parallel, fit, short, validated
 from cairn.core.errors import CairnError

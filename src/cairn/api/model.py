@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from cairn.algorithms.imitation.expert import is_agent
 from cairn.algorithms.registry import ALGORITHMS, agent_name, config_type
-from cairn.api.arguments import changed, disk_errors, folder_path, run_folder, split_expert
+from cairn.api.arguments import changed, disk_errors, folder_path, run_folder
 from cairn.core.agent import Agent
 from cairn.core.calls import called
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
@@ -244,6 +245,19 @@ def _instead(kind: str) -> str:
     if ALGORITHMS[kind].trained:
         return f"load it with cairn.{ALGORITHMS[kind].label}.load"
     return "it is played by `cairn eval`, and learned from as an expert"
+
+
+def split_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """An expert that is an agent, a model or a function, and the other keywords; one by name stays among these."""
+    expert = changes.get("expert", "")
+    if isinstance(expert, (str, Path)):
+        return None, changes
+    rest = {name: value for name, value in changes.items() if name != "expert"}
+    if isinstance(expert, Model):
+        return expert.agent, rest
+    if not callable(expert) and not is_agent(expert):
+        raise CairnError(f"expert is {short(expert)}; it must be a folder, a model or a function of an observation.")
+    return expert, rest
 
 
 @functools.cache

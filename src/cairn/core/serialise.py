@@ -38,7 +38,7 @@ def from_json(cls: type[T], data: Any) -> T:
     try:
         value: T = _build(cls, data)
     except (AttributeError, TypeError, ValueError, KeyError) as error:
-        name = getattr(cls, "__name__", "agent")  # an open union, which has no name
+        name = "agent" if get_origin(cls) is Annotated else cls.__name__
         raise CairnError(f"this is not a saved {name} of this version of Cairn: {error}.") from error
     return value
 

@@ -193,9 +193,6 @@ def close_env(env: Any) -> None:
     warn_once(fault_at_close(env))
 
 
-shut = close_env  # the name that collect, runs and api still import
-
-
 def fault_at_close(env: Any) -> str:
     """Close an environment; what went wrong there in one sentence, "" where nothing did."""
     try:
