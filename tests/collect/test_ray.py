@@ -122,7 +122,7 @@ def test_every_kind_of_agent_learns_from_samplers_and_the_books_balance(kind, ra
     assert again.step >= plan.steps + 200
 
 
-def test_samplers_that_are_killed_are_replaced_and_the_books_balance(ray):
+def test_samplers_that_are_killed_are_replaced_and_the_books_balance(ray, capfd):
     task, cfg = CARTPOLE, DQNConfig(hidden=(8,))
     pool = SamplerPool(task, 4, maker(cfg), workers=2, seed=1, timeout=300)
     agent = build(cfg, pool.spec, seed=0, device="cpu")
@@ -143,6 +143,10 @@ def test_samplers_that_are_killed_are_replaced_and_the_books_balance(ray):
     assert (pool.restarts, lost, pool.dropped) == (3, 60, 60)
     assert pool.asked == pool.used + pool.dropped == 10 * 4 * 7
     pool.close()
+    time.sleep(1.0)  # Ray reports a dead worker from another thread
+    out, err = capfd.readouterr()
+    assert "(raylet)" not in out + err
+    assert err.count("lost its sampler; its sampler was replaced.") == 3
 
 
 def test_an_imitator_is_refused(tmp_path):

@@ -121,6 +121,8 @@ def connect(workers: int, address: str = "") -> Any:
             cores = max(workers, os.cpu_count() or 1)
             _token_without_home()
             ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+    # A lost worker is told in one sentence of ours (`Restarts`). Ray has no public switch for its own paragraph on it.
+    ray._private.worker._worker_logs_enabled = False
     room = int(ray.cluster_resources().get("CPU", 0))
     if workers > room:
         raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower {option('workers')}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from cairn.core.errors import EnvError
 
 MAX_RESTARTS_IN_A_ROW = 3
@@ -16,11 +18,12 @@ class Restarts:
         self.happened = happened  # "its worker was restarted", for the message
 
     def failed(self, worker: int, error: EnvError) -> None:
-        """Count a failure, after which the worker is replaced; EnvError where it was replaced too often."""
+        """Count and tell a failure, after which the worker is replaced; EnvError where it was replaced too often."""
         self.total += 1
         self.in_a_row[worker] += 1
         if self.in_a_row[worker] > MAX_RESTARTS_IN_A_ROW:
             raise EnvError(error.index, f"{error.what} ({self.happened} {MAX_RESTARTS_IN_A_ROW} times)")
+        print(f"cairn: environment {error.index} {error.what}; {self.happened}.", file=sys.stderr)
 
     def answered(self, worker: int) -> None:
         self.in_a_row[worker] = 0
