@@ -148,3 +148,15 @@ def test_a_config_without_a_setting_that_the_loop_reads_is_refused_at_once():
     with pytest.raises(CairnError, match="ShortConfig lacks the field 'capacity', which the loop of short reads"):
         register(Algorithm("short", ShortConfig, Wobbly, **OFF_POLICY))
     assert "short" not in ALGORITHMS
+
+    @dataclass(frozen=True)
+    class BareConfig:
+        capacity: int = 100
+        batch_size: int = 8
+        learning_starts: int = 10
+        updates_per_step: float = 1.0
+        gamma: float = 0.9
+        n_step: int = 1
+
+    with pytest.raises(CairnError, match="BareConfig lacks the field 'priority'"):  # PlainReplay has it
+        register(Algorithm("bare", BareConfig, Wobbly, **OFF_POLICY))

@@ -90,12 +90,12 @@ AgentConfig = Annotated[Any, KINDS]  # the config of any algorithm in the regist
 def register(algorithm: Algorithm) -> Algorithm:
     """Add an algorithm; CairnError where its name is taken, or its config lacks a setting that its loop reads."""
     name, config = algorithm.name, algorithm.config
+    if not (isinstance(config, type) and is_dataclass(config) and config.__name__.endswith("Config")):
+        raise CairnError(f"the config of {name} must be a frozen dataclass whose name ends in Config, not {config!r}.")
     if name in ALGORITHMS or config.__name__ in KINDS.types:
         taken = name if name in ALGORITHMS else config.__name__
         raise CairnError(f"there is an algorithm {taken!r} already; register yours under another name.")
-    if not (isinstance(config, type) and is_dataclass(config) and config.__name__.endswith("Config")):
-        raise CairnError(f"the config of {name} must be a frozen dataclass whose name ends in Config, not {config!r}.")
-    known = {f.name for f in fields(config)}
+    known = {f.name for f in fields(config)} | set(dir(config))  # a constant of the class will do
     missing = [one for one in (*algorithm.settings, *algorithm.parts) if one not in known]
     if missing:
         raise CairnError(f"{config.__name__} lacks the field {missing[0]!r}, which the loop of {name} reads; add it.")

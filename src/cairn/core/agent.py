@@ -120,6 +120,7 @@ class ReplayConfig(Protocol):
 
 
 REPLAY_SETTINGS = ("capacity", "batch_size", "learning_starts", "updates_per_step", "gamma", "n_step")
+REPLAY_SETTINGS += ("priority", "frame_bytes")
 
 
 class PlainReplay:
