@@ -12,6 +12,7 @@ from cairn.envs import rendering
 TOGETHER = re.compile(r"(?<![a-z])(ray|sb3|docs|browser)s?(?![a-z])")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests named after what is costly to start run in one process: a Ray cluster, an import, a site, a browser."""
     for item in items:
