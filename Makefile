@@ -49,18 +49,18 @@ lint: $(VENV)/.ready
 type: $(VENV)/.ready
 	$(BIN)/python -m mypy
 
-# Two processes of tests; tests of one group (Ray, ...: tests/conftest.py) stay in one of them.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+# Two processes of tests; those that share what is costly to start (Ray, ...: tests/conftest.py) stay in one of them.
+PYTEST := $(BIN)/python -m pytest -n 2
 
 unit: $(VENV)/.ready
 	$(PYTEST)
 
-# Arithmetic, contracts, layering, recorded results, and the digests of the two cheapest agents; nothing that needs a group.
+# Arithmetic, contracts, layering, recorded results, and the digests of the two cheapest agents; nothing costly to start.
 QUICK := core nets replay recipes vector/test_contract.py runs/test_curves.py test_layering.py test_results.py
 QUICK += $(foreach name,configs dqn loops ppo seeding segments values,algorithms/test_$(name).py)
 QUICK += $(foreach name,dqn ppo-discrete,"test_digests.py::test_a_short_run_ends_in_the_recorded_weights_metrics_and_files[$(name)]")
 quick: $(VENV)/.ready
-	$(PYTEST) -m "not xdist_group" $(addprefix tests/,$(QUICK))
+	$(PYTEST) -m "not together" $(addprefix tests/,$(QUICK))
 
 fmt: $(VENV)/.ready
 	$(BIN)/python -m ruff format src tests benchmarks

@@ -9,15 +9,29 @@ import pytest
 
 from cairn.envs import rendering
 
-TOGETHER = re.compile(r"(?<![a-z])(ray|sb3|docs|browser)s?(?![a-z])")
+TOGETHER = re.compile(r"(?<![a-z])(ray|sb3|docs|browser)s?(?![a-z])")  # a cluster, an import, a site, a browser
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests named after what is costly to start run in one process: a Ray cluster, an import, a site, a browser."""
-    for item in items:
-        found = TOGETHER.search(item.nodeid)
-        if found:
-            item.add_marker(pytest.mark.xdist_group(found[1]))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests named after what is costly to start: `make quick` leaves them out."""
+    if TOGETHER.search(item.nodeid):
+        item.add_marker(pytest.mark.together)
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist all tests run in one process
+def pytest_xdist_make_scheduler(config, log):
+    """Give each test to the process that is free; those named after the same costly thing all go to one process.
+
+    xdist's own groups (--dist loadgroup) have no effect with pytest 9: it renames tests by an attribute that is gone.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            found = TOGETHER.search(nodeid)
+            return found[1] if found else nodeid
+
+    return Together(config, log)
 
 
 @pytest.fixture
