@@ -119,7 +119,7 @@ class ReplayConfig(Protocol):
     def frame_bytes(self) -> int: ...
 
 
-REPLAY_SETTINGS = ("capacity", "batch_size", "learning_starts", "updates_per_step", "gamma", "n_step")
+REPLAY_SETTINGS: tuple[str, ...] = ("capacity", "batch_size", "learning_starts", "updates_per_step", "gamma", "n_step")
 REPLAY_SETTINGS += ("priority", "frame_bytes")
 
 
