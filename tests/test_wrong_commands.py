@@ -422,7 +422,7 @@ def test_help_shows_the_options_of_the_command_and_of_the_recipe(args, flags, ca
 def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
     from dataclasses import replace
 
-    import cairn.api  # before the patches below, or it would keep one of them
+    import cairn.api.functions  # before the patches below, or it would keep one of them
     from cairn.recipes import find
     from cairn.recipes.recipe import on_its_task
 
@@ -433,7 +433,7 @@ def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
     assert on_its_task(base, base, ["seed"]) == (base, "")
     seen = []
     monkeypatch.setattr("cairn.runs.train.train", lambda recipe, *rest, **more: seen.append(recipe) or 1 / 0)
-    monkeypatch.setattr("cairn.api.run_recipe", lambda recipe, *rest, **more: seen.append(recipe))
+    monkeypatch.setattr("cairn.api.functions.run_recipe", lambda recipe, *rest, **more: seen.append(recipe))
     with pytest.raises(ZeroDivisionError):
         main([*TRAIN, "--env", "Acrobot-v1"])
     assert "on Acrobot-v1 there is none" in capsys.readouterr().err
