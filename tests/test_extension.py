@@ -63,6 +63,24 @@ class Wobbly(BaseAgent):
         return {"train/loss": loss.detach()}
 
 
+@dataclass(frozen=True)
+class SeededConfig(WobblyConfig):
+    seed: int = 3
+
+
+@dataclass
+class Thawed:
+    gamma: float = 0.9
+
+
+class Adamant(Wobbly):
+    """Keeps an optimiser of torch's, which no checkpoint can hold."""
+
+    def __init__(self, cfg, spec, *, seed=0, device="cpu"):
+        super().__init__(cfg, spec, seed=seed, device=device)
+        self.training_parts = {"opt": torch.optim.Adam(self.q.parameters())}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def registered():
     register(Algorithm(NAME, WobblyConfig, Wobbly, **OFF_POLICY))
@@ -72,7 +90,7 @@ def registered():
 
 def plan(**more):
     often = {"eval_every": 300, "eval_episodes": 1, "checkpoint_every": 200, "log_every": 100}
-    return Recipe("CartPole-v1", WobblyConfig(), steps=600, envs=2, seed=3, **{**often, **more})
+    return Recipe("CartPole-v1", WobblyConfig(), **{"steps": 600, "envs": 2, "seed": 3, **often, **more})
 
 
 def tensors(run: Path):
@@ -133,11 +151,52 @@ def test_no_file_of_the_package_mentions_it():
         ({}, f"there is an algorithm '{NAME}' already"),
         ({"name": "other"}, "there is an algorithm 'WobblyConfig' already"),
         ({"name": "other", "config": dict}, "must be a frozen dataclass"),
+        ({"name": "other", "config": Thawed}, "must be a frozen dataclass"),
+        ({"name": "other", "config": SeededConfig}, "has the field 'seed', which every model has already"),
+        ({"name": "a b/../c"}, "the name of an algorithm is 'a b/../c'"),
+        ({"name": "other", "config": SeededConfig, "loop": None}, "the loop of other must be a class or a function"),
+        (
+            {"name": "other", "config": SeededConfig, "agent": 3},
+            "the agent of other must be a class or a function, not 3",
+        ),
     ],
 )
 def test_a_wrong_registration_is_one_sentence(change, words):
     with pytest.raises(CairnError, match=words):
         register(replace(ALGORITHMS[NAME], **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"agent": Adamant}, "has the part 'opt' of type Adam, which no checkpoint can hold"),
+        ({"agent": lambda cfg, spec, **more: object()}, "the agent of wobbly has no 'act'; inherit"),
+        ({"attributes": ("horizon",)}, "the agent of wobbly has no 'horizon'"),
+    ],
+)
+def test_an_agent_that_lacks_something_is_refused_before_the_first_step(change, words, monkeypatch, tmp_path):
+    monkeypatch.setitem(ALGORITHMS, NAME, replace(ALGORITHMS[NAME], **change))
+    with pytest.raises(CairnError, match=words):
+        train(plan(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_metrics_are_a_dictionary_of_tensors_or_numbers(monkeypatch):
+    monkeypatch.setattr(Wobbly, "update", lambda self, batch: {"train/loss": 0.5})
+    assert train(plan(steps=100)).step >= 100
+    monkeypatch.setattr(Wobbly, "update", lambda self, batch: None)
+    with pytest.raises(CairnError, match="update must return a dictionary of metrics, not None"):
+        train(plan(steps=100))
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(AttributeError, match="module 'cairn' has no attribute 'PPOO'. Did you mean PPO?"):
+        _ = cairn.PPOO
+    with pytest.raises(CairnError, match="there is no agent 'nope'"):
+        cairn.model("nope")
+    with pytest.raises(CairnError, match="name is None; it must be a string"):
+        cairn.model(None)
+    assert cairn.WobblyConfig is WobblyConfig
 
 
 def test_a_config_without_a_setting_that_the_loop_reads_is_refused_at_once():

@@ -70,7 +70,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME and not name[:1].isupper():
         raise AttributeError(f"module 'cairn' has no attribute {name!r}")
     home = _HOME.get(name, "cairn.api")  # the class of an algorithm that a user registered
-    return getattr(importlib.import_module(home), name)
+    try:
+        return getattr(importlib.import_module(home), name)
+    except AttributeError:
+        from cairn.core.errors import closest
+
+        raise AttributeError(f"module 'cairn' has no attribute {name!r}.{closest(name, _HOME)}") from None
 
 
 def __dir__() -> list[str]:

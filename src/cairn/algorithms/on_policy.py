@@ -11,6 +11,7 @@ def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: Training
     """A rollout has `agent.horizon` steps of every environment; where that is 0, one whole episode of each."""
     seeds = tuple(run.env_seeds())
     while run.going():
+        agent.progress = run.progress
         rollout = collector.rollout(agent, Order(agent.horizon, run.progress, seeds=seeds), run)
         if rollout is None:  # interrupted
             break
@@ -19,6 +20,6 @@ def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: Training
             rollout.truncated[-1] = True  # the environments are reset after it
         if rollout.valid.any():
             run.log(agent.update(rollout))
-        run.log(collector.metrics(run.step))
+        run.log(collector.metrics(None))
         fresh = run.house_keeping(agent, collector.restarts)
         seeds = tuple(run.env_seeds()) if fresh or agent.horizon == 0 else ()

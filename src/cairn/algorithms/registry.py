@@ -8,9 +8,10 @@ samplers and `cairn.model` then know it.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from cairn.algorithms import hiro, imitation
 from cairn.algorithms.a2c import A2C, A2CConfig
@@ -24,10 +25,11 @@ from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
 from cairn.core.agent import REPLAY_SETTINGS, Learner
 from cairn.core.calls import keywords
-from cairn.core.checks import validated
+from cairn.core.checks import short, validated
 from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError, closest
 from cairn.core.kinds import Kinds
+from cairn.core.state import check_parts
 from cairn.core.types import Spec
 from cairn.replay.protocol import Checkpointable, ReplayPlan
 
@@ -63,6 +65,7 @@ class Algorithm:
     acts_by: str = ""  # the part whose settings (γ, normalisation) concern the task; "": the config itself
     weights_depend_on: tuple[str, ...] = ()  # beside WEIGHTS_DEPEND_ON
     settings: tuple[str, ...] = ()  # fields that the loop needs the config to have
+    attributes: tuple[str, ...] = ()  # attributes that the loop needs the agent to have, beside AGENT_HAS
     learners: Callable[[Any], Mapping[str, Learner]] = no_learners  # which parts learn from a replay of transitions
     levels: bool = False  # whether parts of its agent can be loaded by themselves
     hindsight: str = ""  # why a recipe's `hindsight` cannot be used with it; "": it can
@@ -77,28 +80,51 @@ class Algorithm:
 
 
 NO_REPLAY = "hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3."
-ON_POLICY: dict[str, Any] = {"loop": on_policy, "hindsight": NO_REPLAY}
+ON_POLICY: dict[str, Any] = {"loop": on_policy, "attributes": ("horizon",), "hindsight": NO_REPLAY}
 OFF_POLICY: dict[str, Any] = {"loop": off_policy, "replay": make_replay, "learners": one_learner}
 OFF_POLICY["settings"] = REPLAY_SETTINGS
 IMITATION: dict[str, Any] = {"hindsight": NO_REPLAY, "samplers": imitation.NO_SAMPLERS}
+
+AGENT_HAS = ("act", "update", "cfg", "spec", "progress", "policy_parts", "training_parts", "memory", "levels")
+NAMES = re.compile(r"[a-z][a-z0-9_-]*")
+RESERVED = ("seed", "envs", "device", "threads")  # keywords of every model
 
 ALGORITHMS: dict[str, Algorithm] = {}
 KINDS = Kinds("agent")  # configs by the name of their class, as files have them
 AgentConfig = Annotated[Any, KINDS]  # the config of any algorithm in the registry
 
 
+def _is_frozen(config: Any) -> bool:
+    """Whether a class is a frozen dataclass."""
+    return isinstance(config, type) and is_dataclass(config) and bool(vars(config)["__dataclass_params__"].frozen)
+
+
 def register(algorithm: Algorithm) -> Algorithm:
     """Add an algorithm; CairnError where its name is taken, or its config lacks a setting that its loop reads."""
+    if not isinstance(algorithm, Algorithm):
+        raise CairnError(f"register takes a cairn.Algorithm, not {short(algorithm)}.")
     name, config = algorithm.name, algorithm.config
-    if not (isinstance(config, type) and is_dataclass(config) and config.__name__.endswith("Config")):
-        raise CairnError(f"the config of {name} must be a frozen dataclass whose name ends in Config, not {config!r}.")
+    if not isinstance(name, str) or not NAMES.fullmatch(name):
+        raise CairnError(f"the name of an algorithm is {short(name)}; use lower-case letters, digits, '-' and '_'.")
+    if not _is_frozen(config) or not re.fullmatch(r"\w+Config", config.__name__):
+        raise CairnError(f"the config of {name} must be a frozen dataclass called NameConfig, not {short(config)}.")
+    for what, given in (("agent", algorithm.agent), ("loop", algorithm.loop), ("replay", algorithm.replay)):
+        if not callable(given):
+            raise CairnError(f"the {what} of {name} must be a class or a function, not {short(given)}.")
     if name in ALGORITHMS or config.__name__ in KINDS.types:
-        taken = name if name in ALGORITHMS else config.__name__
-        raise CairnError(f"there is an algorithm {taken!r} already; register yours under another name.")
+        known_as = name if name in ALGORITHMS else config.__name__
+        raise CairnError(f"there is an algorithm {known_as!r} already; register yours under another name.")
     known = {f.name for f in fields(config)} | set(dir(config))  # a constant of the class will do
     missing = [one for one in (*algorithm.settings, *algorithm.parts) if one not in known]
     if missing:
         raise CairnError(f"{config.__name__} lacks the field {missing[0]!r}, which the loop of {name} reads; add it.")
+    taken = [one.name for one in fields(config) if one.name in RESERVED]
+    if taken:
+        raise CairnError(f"{config.__name__} has the field {taken[0]!r}, which every model has already; rename it.")
+    try:
+        get_type_hints(config, include_extras=True)
+    except NameError as error:
+        raise CairnError(f"a type in {config.__name__} cannot be read: {error}.") from None
     keywords(config)
     KINDS.types[config.__name__] = config
     ALGORITHMS[name] = algorithm
@@ -182,7 +208,10 @@ def algorithm_of(cfg: Any) -> Algorithm:
     for one in ALGORITHMS.values():
         if type(cfg) is one.config:
             return one
-    raise CairnError(f"{type(cfg).__name__} is no config of a registered algorithm.")
+    raise CairnError(
+        f"{type(cfg).__name__} is not the config of a registered algorithm; use one of"
+        f" {', '.join(KINDS.types)}, or register yours with cairn.register."
+    )
 
 
 def agent_name(cfg: Any) -> str:
@@ -200,8 +229,17 @@ def config_type(name: str) -> type[Any]:
 
 
 def build(cfg: Any, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
-    """The agent that a config describes."""
-    return algorithm_of(cfg).agent(validated(cfg, "agent."), spec, seed=seed, device=resolve_device(device))
+    """The agent that a config describes; CairnError where it lacks something that loops or checkpoints need."""
+    entry = algorithm_of(cfg)
+    agent = entry.agent(validated(cfg, "agent."), spec, seed=seed, device=resolve_device(device))
+    for name in (*AGENT_HAS, *entry.attributes):
+        if not hasattr(agent, name):
+            raise CairnError(
+                f"the agent of {entry.name} has no {name!r}; inherit cairn.core.agent.BaseAgent and set what its"
+                " docstring names."
+            )
+    check_parts({**agent.policy_parts, **agent.training_parts}, f"the agent of {entry.name}")
+    return agent
 
 
 def maker(cfg: Any) -> Callable[[Spec], Callable[..., Any]]:

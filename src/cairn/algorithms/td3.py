@@ -103,9 +103,8 @@ class TD3(BaseAgent):
         return True
 
     def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
-        """The least of two critics; of more their mean, as the actor is trained with."""
-        q = self.q(self.critic, self.encoder(obs), action)
-        return q.amin(0) if len(q) <= 2 else q.mean(0)
+        """The least of the two critics."""
+        return self.q(self.critic, self.encoder(obs), action).amin(0)
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:

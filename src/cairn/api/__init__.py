@@ -1,8 +1,8 @@
 """The Python interface: one class per algorithm, `train` and `sample`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cairn.algorithms.registry import ALGORITHMS
+from cairn.algorithms.registry import ALGORITHMS, KINDS
 from cairn.api.functions import Sampled, sample, train
 from cairn.api.model import Model, model
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:  # at run time `__getattr__` finds these, and those that are r
     Reinforce: type[Model]
 
 
-def __getattr__(name: str) -> type[Model]:
-    """The class of an algorithm by its label: PPO, SAC, ..."""
+def __getattr__(name: str) -> type[Any]:
+    """The class or the config of an algorithm: PPO, PPOConfig, ..."""
+    if name in KINDS.types:
+        return KINDS.types[name]
     for algorithm in ALGORITHMS.values():
         if algorithm.label == name and algorithm.trained:
             return model(algorithm.name)

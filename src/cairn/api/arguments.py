@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
     for name in changes:
         if name in known:
             continue
-        if name in {f.name for f in fields(recipe.agent)}:
+        if is_dataclass(recipe.agent) and name in {f.name for f in fields(recipe.agent)}:
             kind = type(recipe.agent).__name__
             raise CairnError(
                 f"{name} is a setting of the agent, not of the recipe; write agent=cairn.{kind}({name}=...)."

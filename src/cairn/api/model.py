@@ -260,9 +260,14 @@ def split_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return expert, rest
 
 
-@functools.cache
+@called()
 def model(name: str) -> type[Model]:
     """The class of an algorithm in the registry: model("ppo") is cairn.PPO."""
+    name = fit("name", name, str)
     config_type(name)  # or CairnError
-    label = ALGORITHMS[name].label
+    return _made(name, ALGORITHMS[name].label)
+
+
+@functools.cache
+def _made(name: str, label: str) -> type[Model]:
     return type(label, (Model,), {"kind": name, "__module__": "cairn.api", "__doc__": f"A {name} agent with its task."})

@@ -91,7 +91,7 @@ class LocalCollector:
             self.obs = step.obs
         return _stacked(seen, rows, self.device)
 
-    def metrics(self, updates: int) -> Mapping[str, Tensor]:
+    def metrics(self, updates: int | None) -> Mapping[str, Tensor]:
         return {}
 
     def close(self) -> None:

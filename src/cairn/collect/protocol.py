@@ -65,8 +65,8 @@ class Collector(Protocol):
     def rollout(self, agent: OnPolicy, order: Order, run: TrainingRun) -> Rollout | None:
         """`rows` steps of every environment, or one whole episode of each; None where the run was interrupted."""
 
-    def metrics(self, updates: int) -> Mapping[str, Tensor]:
-        """Counters for the log, `updates` updates into the run."""
+    def metrics(self, updates: int | None) -> Mapping[str, Tensor]:
+        """Counters for the log, `updates` updates into the run; None on-policy, where play and learning alternate."""
 
     def close(self) -> None: ...
 

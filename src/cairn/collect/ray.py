@@ -170,9 +170,11 @@ class SamplerPool:
             run.advance(step, step.valid)
         return chunk.rollout(self.device)
 
-    def metrics(self, updates: int) -> dict[str, Tensor]:
+    def metrics(self, updates: int | None) -> dict[str, Tensor]:
         """Steps lost with their samplers, and by how many updates the samplers' weights are behind."""
-        counted = {"steps_dropped": self.dropped, "staleness": updates - self.version}
+        counted = {"steps_dropped": self.dropped}
+        if updates is not None:
+            counted["staleness"] = updates - self.version
         return {f"ray/{name}": torch.tensor(float(value)) for name, value in counted.items()}
 
     def ask(self, agent: Agent, version: int, order: Order) -> None:

@@ -72,7 +72,11 @@ class Agent(Protocol):
 
 
 class BaseAgent:
-    """The defaults of an agent without levels, memory and action values. Agents inherit it and nothing else."""
+    """The defaults of an agent without levels, memory and action values. Agents inherit it and nothing else.
+
+    An agent is made as `Agent(cfg, spec, *, seed, device)` and sets `cfg`, `spec`, `progress`, `policy_parts` and
+    `training_parts`. It has `act` and `update`, which returns metrics. On-policy it also has `horizon`.
+    """
 
     levels: Mapping[str, Agent] = MappingProxyType({})
     positions: slice | None = None

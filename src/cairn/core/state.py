@@ -22,6 +22,16 @@ Part = nn.Module | Stateful | Generator | Tensor
 Parts = Mapping[str, Part]
 
 
+def check_parts(parts: Parts, owner: str) -> None:
+    """CairnError where a part is of a kind that no checkpoint could hold."""
+    for name, part in parts.items():
+        if not isinstance(part, (nn.Module, Generator, Tensor)) and not callable(getattr(part, "state", None)):
+            raise CairnError(
+                f"{owner} has the part {name!r} of type {type(part).__name__}, which no checkpoint can hold; parts are"
+                " modules, tensors, generators and cairn.nets.optim.Optimizer."
+            )
+
+
 def pack(parts: Parts) -> dict[str, Tensor]:
     """{'critic': module, ...} -> {'critic.layers.0.weight': tensor, ...}, copied to the CPU."""
     return {

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from cairn.core.agent import Agent, Metrics
+from cairn.core.checks import short
+from cairn.core.errors import CairnError
 from cairn.core.metric import figure as judged_figure
 from cairn.core.seeding import derive_many
 from cairn.core.serialise import from_json, to_json
@@ -172,7 +174,9 @@ class Run:
         )
 
     def log(self, metrics: Metrics) -> None:
-        """Keep the newest value of each; they become numbers, and functions are asked, only when written."""
+        """Keep the newest value of each; they become numbers, and functions are called, only when written."""
+        if not isinstance(metrics, Mapping):
+            raise CairnError(f"an agent's update must return a dictionary of metrics, not {short(metrics)}.")
         self.metrics.update(metrics)
 
     def house_keeping(self, agent: Agent, restarts: int, replay: Checkpointable | None = None) -> bool:
@@ -227,7 +231,7 @@ class Run:
     def _measured(self) -> dict[str, float]:
         """The metrics since the last log, as numbers."""
         found = {name: value() if callable(value) else value for name, value in self.metrics.items()}
-        return {name: float(value.mean()) for name, value in found.items()}
+        return {name: float(value.mean() if isinstance(value, Tensor) else value) for name, value in found.items()}
 
     def _write_metrics(self) -> None:
         values = self._measured()
