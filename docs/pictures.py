@@ -23,16 +23,16 @@ from cairn.runs.evaluation import as_policy
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "img"
 
-# The tiles of the film: policy, caption, and how many steps from the start are shown.
+# The tiles of the film: policy, caption, how many steps from the start are shown, seed of the episode.
 TILES = (
-    ("bipedal-hardcore", "PPO", 240),
-    ("hopper-aggrevated", "AggreVaTeD", 90),
-    ("racecar-her", "SAC + hindsight", 120),
-    ("fetch-pick-her", "SAC + hindsight", 30),
-    ("ant-maze-hiro", "HIRO", 300),
-    ("rooms-hiro-dqn", "HIRO on DQN", 60),
-    ("breakout-dqn", "DQN from pixels", 240),
-    ("sac-pendulum", "SAC", 100),
+    ("bipedal-hardcore", "PPO", 240, 1000),
+    ("hopper-aggrevated", "AggreVaTeD", 90, 1000),
+    ("racecar-her", "SAC + hindsight", 120, 1000),
+    ("fetch-pick-her", "SAC + hindsight", 30, 1000),
+    ("ant-maze-hiro", "HIRO", 300, 1000),
+    ("rooms-hiro-dqn", "HIRO on DQN", 60, 1000),
+    ("breakout-dqn", "DQN from pixels", 240, 1000),
+    ("sac-pendulum", "SAC", 80, 1074),
 )
 MOMENTS = 40  # frames of the film
 PAUSE = 100  # milliseconds between two of them
@@ -44,8 +44,8 @@ class Enough(Exception):
     """The last wanted frame is drawn: the rest of the episode need not be played."""
 
 
-def render_episode(name: str, steps: set[int]) -> list[Any]:
-    """Frames of one episode of zoo/NAME, from seed 1000, at these steps; fewer where the episode is shorter."""
+def render_episode(name: str, steps: set[int], seed: int = 1000) -> list[Any]:
+    """Frames of one episode of zoo/NAME, from a seed, at these steps; fewer where the episode is shorter."""
     from cairn.report.video import _mark
 
     policy, env = open_policy(name, drawn=True)
@@ -62,7 +62,7 @@ def render_episode(name: str, steps: set[int]) -> list[Any]:
             raise Enough
 
     with contextlib.suppress(Enough):
-        play(policy, env, seed=1000, watch=watch)
+        play(policy, env, seed=seed, watch=watch)
     env.close()
     return frames
 
@@ -134,9 +134,9 @@ def draw_film() -> None:
 
     rows, columns = -(-len(TILES) // 4), 4
     sheets = [Image.new("RGB", (columns * WIDTH, rows * (HEIGHT + CAPTION)), "white") for _ in range(MOMENTS)]
-    for k, (name, caption, span) in enumerate(TILES):
+    for k, (name, caption, span, seed) in enumerate(TILES):
         corner = (k % columns) * WIDTH, (k // columns) * (HEIGHT + CAPTION)
-        tiles = [_tile(frame, f"{name}: {caption}") for frame in _moments(name, span)]
+        tiles = [_tile(frame, f"{name}: {caption}") for frame in _moments(name, span, seed)]
         for sheet, tile in zip(sheets, tiles, strict=True):
             sheet.paste(tile, corner)
         print(name)
@@ -151,10 +151,10 @@ def draw_film() -> None:
     print(f"docs/img/tasks.gif: {(IMAGES / 'tasks.gif').stat().st_size:,} bytes")
 
 
-def _moments(name: str, span: int) -> list[Any]:
+def _moments(name: str, span: int, seed: int) -> list[Any]:
     """MOMENTS frames of the first `span` steps of an episode, evenly spaced; the last repeats if it ends earlier."""
     steps = np.linspace(0, span, MOMENTS).astype(int).tolist()
-    frames = render_episode(name, set(steps))
+    frames = render_episode(name, set(steps), seed)
     order = sorted(set(steps))
     return [frames[min(order.index(step), len(frames) - 1)] for step in steps]
 
