@@ -31,6 +31,7 @@ WORDS = {
         "target": "Target",
         "met": "met",
         "missed": "not met",
+        "why": "Why: ",
         "none": "no result recorded yet",
         "seed": "training seed",
         "return": "mean return",
@@ -48,6 +49,7 @@ WORDS = {
         "target": "目标",
         "met": "已达到",
         "missed": "未达到",
+        "why": "原因：",
         "none": "还没有记录的结果",
         "seed": "训练种子",
         "return": "平均回报",
@@ -162,8 +164,9 @@ def figures(name: str, locale: str) -> str:
         met = bool(records) and interquartile_mean([r["figure"] for r in records]) >= plan.target
         verdict = say["met"] if met else say["missed"] if records else say["none"]
         told = f"**{say['target']}**: {tabled(plan.target, plan.metric)} ({say[plan.metric]}), {verdict}."
-        reason = _stored("misses.json").get(name)
-        lines.append(f"{told} `results/recipes/misses.json`: “{reason}”." if reason and not met else told)
+        reason = "" if met else _stored("misses.json").get(name, {}).get(locale, "")
+        stop = "。" if locale == "zh" else "."
+        lines.append(f"{told} {say['why']}{reason}{stop}" if reason else told)
     if records:
         heads = [say["seed"], say[plan.metric], say["episodes"], say["steps"], say["seconds"]]
         rows = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]

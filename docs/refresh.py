@@ -1,65 +1,242 @@
-"""Bring the documents up to the recorded results: `python docs/refresh.py [--picture RUN] [--curves RUNS] [--frames]`.
+"""Bring the tables in the documents up to the recorded results: `python docs/refresh.py [--curves RUNS]`.
 
-The table between the marks in both READMEs is made from results/recipes/*.json; the picture from a run folder and its policy.
-`--curves RUNS` takes the evaluations of every run under a folder that a recorded result came from into
-results/recipes/curves.json; `--frames [NAME...]` draws an episode of each policy of the zoo into docs/img/frames.
+It rewrites what stands between the marks <!-- NAME:begin --> and <!-- NAME:end -->:
+
+    README.md, README.zh-CN.md          families: one recipe of each task family
+    docs/results.md, results.zh.md      results, misses, notes: every recipe
+    docs/speed.md                       bench: Cairn beside Stable-Baselines3
+
+from results/recipes/*.json and results/benchmarks/speed.json; tests/test_results.py compares them. `--curves RUNS` copies
+the evaluations of the runs under a folder that recorded results came from into results/recipes/curves.json.
+docs/pictures.py draws the pictures.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
+import re
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from cairn.algorithms.registry import agent_name
 from cairn.core.format import tabled
 from cairn.evidence.table import anchors, last_scores, notes, read_results, recipe_rows, result_rows
+from cairn.recipes import RECIPES
 
 ROOT = Path(__file__).parent.parent
-HEADS = {
-    "README.md": (
-        "recipe",
-        "task",
-        "agent",
-        "target",
-        "recorded: mean return or success over fresh episodes, per training seed (episodes)",
-        "interquartile mean over seeds; 95 % interval from five seeds on, else range",
-        "last evaluation in training, per seed (mean steps in all)",
-        "published by others",
-        "to know",
-    ),
-    "README.zh-CN.md": (
-        "配方",
-        "任务",
-        "智能体",
-        "目标",
-        "记录：每个训练种子在新回合上的平均回报或成功率（回合数）",
-        "各种子的四分位均值；五个种子起给 95 % 区间，不足五个给范围",
-        "训练中最后一次评估，每个种子（平均总步数）",
-        "他人发表的结果",
-        "须知",
-    ),
+RESULTS = ROOT / "results"
+
+# The rows of the READMEs' table: recipe, task family in English and Chinese, chapter of the experiment book.
+FAMILIES = (
+    ("cartpole-ppo", "Classic control, discrete", "经典控制，离散动作", "basics"),
+    ("sac-pendulum", "Classic control, continuous", "经典控制，连续动作", "basics"),
+    ("bipedal-sac", "Walking", "双足行走", "walker"),
+    ("bipedal-hardcore", "Walking over obstacles", "越障行走", "walker"),
+    ("bitflip-dqn-her", "Goals, 50 bits", "目标任务，50 个比特", "goals"),
+    ("fetch-push-her", "Goals, robot arm pushes", "目标任务，机械臂推物", "goals"),
+    ("fetch-slide-her", "Goals, robot arm slides", "目标任务，机械臂滑物", "goals"),
+    ("reach-far-hiro", "Subgoals, far reach", "子目标，远距离伸手", "subgoals"),
+    ("ant-maze-hiro", "Subgoals, ant in a maze", "子目标，蚂蚁迷宫", "subgoals"),
+    ("ant-push-hiro", "Subgoals, ant pushes a block", "子目标，蚂蚁推箱", "subgoals"),
+    ("bipedal-aggrevated-reinforce", "Imitating a good expert", "模仿好的专家", "experts"),
+    ("hopper-aggrevated", "Surpassing a weak expert", "超过弱的专家", "experts"),
+    ("pong-ppo", "Pixels, Pong", "像素，Pong", "pixels"),
+    ("breakout-dqn", "Pixels, Breakout", "像素，Breakout", "pixels"),
+)
+# The chapters of the experiment book, which the results page follows.
+CHAPTERS = (
+    ("basics", "Basics and vector tasks", "基础任务"),
+    ("walker", "The walker", "双足行走"),
+    ("goals", "Goals", "目标"),
+    ("subgoals", "Subgoals", "子目标"),
+    ("experts", "Experts", "专家"),
+    ("pixels", "Pixels", "像素"),
+)
+SPELT = {"dagger": "DAgger", "aggrevate": "AggreVaTe", "aggrevated": "AggreVaTeD"}
+WORDS: dict[str, dict[str, Any]] = {
+    "en": {
+        "families": ("family", "recipe", "algorithm", "Cairn: score", "target", "published, or the expert's score"),
+        "results": (
+            "recipe",
+            "task",
+            "agent",
+            "target",
+            "met",
+            "score of each training seed (episodes)",
+            "interquartile mean over seeds",
+            "last evaluation in training, each seed (mean total steps)",
+            "published by others",
+        ),
+        "score": ("{} (1 seed)", "{0} ({1} seeds)", "{0} ({1} seeds, {2} to {3})"),
+        "verdict": "{}, {}",
+        "expert": "expert `{}`: {}",
+        "met": {"yes": "met", "no": "missed", "": "-", "none": "no result"},
+        "interval": ("{}, range {} to {}", "{} [{}, {}]"),
+        "missed": "**{} of {} recipes miss their target or have no result yet**: {}. {} gives the reasons.",
+        "miss": "{}, target {}; ",
+        "page": "[The results page](docs/results.md#targets-that-are-not-met)",
+        "note": "Note on `{}`: {}.",
+        "comma": ", ",
+    },
+    "zh": {
+        "families": ("任务类别", "配方", "算法", "Cairn 的得分", "目标", "他人发表的结果，或专家的得分"),
+        "results": (
+            "配方",
+            "任务",
+            "智能体",
+            "目标",
+            "是否达到",
+            "每个训练种子的得分（回合数）",
+            "各种子的四分位均值",
+            "训练中最后一次评估，每个种子（平均总步数）",
+            "他人发表的结果",
+        ),
+        "score": ("{}（1 个种子）", "{0}（{1} 个种子）", "{0}（{1} 个种子，{2} 至 {3}）"),
+        "verdict": "{}，{}",
+        "expert": "专家 `{}`：{}",
+        "met": {"yes": "达到", "no": "未达到", "": "-", "none": "无结果"},
+        "interval": ("{}，范围 {} 至 {}", "{} [{}, {}]"),
+        "missed": "**{} / {} 个配方未达到目标或还没有结果**：{}。原因见{}。",
+        "miss": "{}，目标 {}；",
+        "page": "[结果页](docs/results.zh.md#targets-that-are-not-met)",
+        "note": "关于 `{}`：{}。",
+        "comma": "、",
+    },
 }
+# What anchors.json says in English, in Chinese. The figures stay as they are.
+CHINESE = (
+    (r"the paper: better than its expert", "论文：超过其专家"),
+    (r"the paper: as good as its expert, or better", "论文：不低于其专家"),
+    (r"the paper: up to about (\d+) bits", r"论文：最多约 \1 个比特"),
+    (r"the paper: (.+?) at best, about (.+?) in the mean", r"论文：最好 \1，平均约 \2"),
+    (r",? at ([\d.]+[kM]) to ([\d.]+[kM])( steps)?", r"，\1 至 \2 步"),
+    (r",? at ([\d.]+[kM])( steps)?", r"，\1 步"),
+    (r"(\d(?: %)?) to (\d)", r"\1 至 \2"),
+    (r"[;,] ", "；"),
+    (r": ", "："),
+    (r" \((.+?)\)", r"（\1）"),
+)
 
 
-def table(heads: tuple[str, ...], language: str = "en") -> str:
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    together, public = {row["recipe"]: row for row in result_rows(ROOT / "results")}, anchors(ROOT / "results")
-    said = notes(ROOT / "results")
-    for row in recipe_rows(ROOT / "results"):
-        records = read_results(ROOT / "results", row["recipe"])
-        figures = ", ".join(tabled(r["figure"], r["metric"]) for r in records) or "-"
-        if records:
-            figures += f" ({records[0]['episodes']:,})"
-        target = "-" if row["target"] is None else tabled(row["target"], row["metric"])
-        cells = (f"`{row['recipe']}`", row["task"], row["agent"], target, figures)
-        told = said.get(row["recipe"], {}).get(language, "-")
-        cells += (interval(together.get(row["recipe"]), row["metric"], language), last(records, row["metric"]))
-        cells += (public.get(row["recipe"], "-"), told)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def language_of(name: str) -> str:
+    return "zh" if "zh" in name else "en"
+
+
+def grid(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    lines = [list(heads), *(list(row) for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def published(name: str, language: str) -> str:
+    """What anchors.json says of a recipe."""
+    told = anchors(RESULTS).get(name, "-")
+    if language == "zh":
+        for english, chinese in CHINESE:
+            told = re.sub(english, chinese, told)
+    return told
+
+
+def joint() -> dict[str, dict[str, Any]]:
+    """What the seeds of each recorded recipe say together."""
+    return {row["recipe"]: row for row in result_rows(RESULTS)}
+
+
+def unmet() -> dict[str, dict[str, str]]:
+    """The recipes without a result that meets the target, with the reason in both languages: misses.json."""
+    reasons: dict[str, dict[str, str]] = json.loads((RESULTS / "recipes" / "misses.json").read_text())
+    rows = joint()
+    return {name: reasons[name] for name in RECIPES if name not in rows or rows[name]["met"] == "no"}
+
+
+# -- README
+
+
+def families(language: str) -> str:
+    """One recipe of each family, the notes on those recipes, and which recipes miss their targets."""
+    say, rows = WORDS[language], joint()
+    lines = []
+    for name, english, chinese, chapter in FAMILIES:
+        link = f"[`{name}`](docs/experiments/{chapter}{'.zh' if language == 'zh' else ''}.md)"
+        cells = [chinese if language == "zh" else english, link, algorithm_of(name), score(rows[name], language)]
+        lines.append([*cells, verdict(rows[name], language), compared(name, rows, language)])
+    told = [grid(say["families"], lines)]
+    shown = [name for name, *_ in FAMILIES]
+    told += [say["note"].format(name, one[language]) for name, one in notes(RESULTS).items() if name in shown]
+    missing = say["comma"].join(f"`{name}`" for name in unmet())
+    told.append(say["missed"].format(len(unmet()), len(RECIPES), missing, say["page"]))
+    return "\n\n".join(told)
+
+
+def score(row: dict[str, Any], language: str) -> str:
+    """The interquartile mean over all seeds, their number and, where they differ, the lowest and highest."""
+    metric = RECIPES[row["recipe"]].metric
+    iqm, low, high = (tabled(row[key], metric) for key in ("iqm", "worst", "best"))
+    kind = 0 if row["seeds"] == 1 else 1 if low == high else 2
+    return str(WORDS[language]["score"][kind].format(iqm, row["seeds"], low, high))
+
+
+def verdict(row: dict[str, Any], language: str) -> str:
+    """The target, and whether it is met; bold where it is not."""
+    say = WORDS[language]
+    told = say["verdict"].format(tabled(row["target"], RECIPES[row["recipe"]].metric), say["met"][row["met"]])
+    return f"**{told}**" if row["met"] == "no" else str(told)
+
+
+def compared(name: str, rows: dict[str, dict[str, Any]], language: str) -> str:
+    """The published figure, or the recorded score of the expert that a recipe imitates."""
+    expert = RECIPES[name].expert
+    if expert in rows:
+        return str(WORDS[language]["expert"].format(expert, tabled(rows[expert]["iqm"], RECIPES[expert].metric)))
+    return published(name, language)
+
+
+def algorithm_of(name: str) -> str:
+    """The agent of a recipe as papers write it, and HER where its replay relabels goals."""
+    plan = RECIPES[name]
+    agent = agent_name(plan.agent)
+    return SPELT.get(agent, agent.upper()) + (" + HER" if plan.hindsight != "off" else "")
+
+
+# -- the results page
+
+
+def chapters() -> dict[str, str]:
+    """The chapter of the experiment book in which each recipe stands."""
+    found = {}
+    for chapter, *_ in CHAPTERS:
+        page = (ROOT / "docs" / "experiments" / f"{chapter}.md").read_text()
+        found.update({name: chapter for name in re.findall(r"<!-- (?:recipe|figures): (\S+) -->", page)})
+    return found
+
+
+def results(language: str) -> str:
+    """Every recipe, in a table for each chapter of the experiment book."""
+    say, rows, where, parts = WORDS[language], joint(), chapters(), []
+    every = recipe_rows(RESULTS)
+    for chapter, english, chinese in CHAPTERS:
+        here = [row for row in every if where.get(row["recipe"]) == chapter]
+        lines = [result_line(row, rows.get(row["recipe"]), chapter, language) for row in here]
+        if lines:
+            parts.append(f"### {chinese if language == 'zh' else english}\n\n{grid(say['results'], lines)}")
+    return "\n\n".join(parts)
+
+
+def result_line(row: dict[str, Any], together: dict[str, Any] | None, chapter: str, language: str) -> list[str]:
+    say, name, metric = WORDS[language], row["recipe"], row["metric"]
+    records = read_results(RESULTS, name)
+    figures = ", ".join(tabled(r["figure"], metric) for r in records) or "-"
+    if records:
+        figures += f" ({records[0]['episodes']:,})"
+    if name in notes(RESULTS):
+        figures += " [*](#notes)"
+    target = "-" if row["target"] is None else tabled(row["target"], metric)
+    met = say["met"][together["met"]] if together else say["met"]["none"]
+    cells = [f"[`{name}`](experiments/{chapter}.md#{name})", row["task"], row["agent"], target, met, figures]
+    return [*cells, interval(together, metric, language), last(records, metric), published(name, language)]
 
 
 def interval(row: dict[str, Any] | None, metric: str, language: str) -> str:
@@ -67,14 +244,12 @@ def interval(row: dict[str, Any] | None, metric: str, language: str) -> str:
     if row is None or row["seeds"] < 2:
         return "-"
     iqm, low, high = (tabled(row[key], metric) for key in ("iqm", "low", "high"))
-    if row["spread"] == "range":
-        return f"{iqm}, {low} 至 {high}（范围）" if language == "zh" else f"{iqm}, range {low} to {high}"
-    return f"{iqm} [{low}, {high}]"
+    return str(WORDS[language]["interval"][row["spread"] != "range"].format(iqm, low, high))
 
 
 def last(records: list[dict[str, Any]], metric: str) -> str:
-    """What the policies at the end of the runs scored there; - where it is not known."""
-    found = last_scores(ROOT / "results", records)
+    """The scores of the policies at the end of the runs; - where they are not known."""
+    found = last_scores(RESULTS, records)
     if not any(found):
         return "-"
     steps = [one[1] for one in found if one is not None]
@@ -82,73 +257,63 @@ def last(records: list[dict[str, Any]], metric: str) -> str:
     return f"{figures} ({round(sum(steps) / len(steps)):,})"
 
 
-def refreshed(name: str) -> str:
-    """A README with its table as the results are now."""
-    before, rest = (ROOT / name).read_text().split("<!-- results:begin -->")
-    _, after = rest.split("<!-- results:end -->")
-    body = table(HEADS[name], "zh" if "zh" in name else "en")
-    return f"{before}<!-- results:begin -->\n{body}\n<!-- results:end -->{after}"
+def misses(language: str) -> str:
+    """The recipes that miss their target: score and target from the records, the reason from misses.json."""
+    rows, told = joint(), {}
+    for name, reason in unmet().items():
+        row, metric = rows.get(name), RECIPES[name].metric
+        figures = ""
+        if row is not None:
+            figures = WORDS[language]["miss"].format(*(tabled(row[key], metric) for key in ("iqm", "target")))
+        told[name] = {language: figures + reason[language]}
+    return listed(told, language)
 
 
-def refresh_tables() -> None:
-    for name in HEADS:
-        (ROOT / name).write_text(refreshed(name))
+def listed(reasons: dict[str, dict[str, str]], language: str) -> str:
+    """Sentences on recipes, as a list."""
+    colon, stop = ("：", "。") if language == "zh" else (": ", ".")
+    return "\n".join(f"- `{name}`{colon}{one[language]}{stop}" for name, one in reasons.items())
 
 
-def refresh_speed() -> None:
-    path = ROOT / "docs" / "speed.md"
+# -- speed
+
+
+def speed(language: str) -> str:
     heads = ("case", "Cairn", "SB3", "unit", "ratio", "memory, MB", "what it shows")
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    for row in json.loads((ROOT / "results" / "benchmarks" / "speed.json").read_text()):
+    lines = []
+    for row in json.loads((RESULTS / "benchmarks" / "speed.json").read_text()):
         figures = ["not reached" if row[k] is None else f"{row[k]:,.0f}" for k in ("ours", "theirs")]
         ratio = "-" if row.get("ratio") is None else f"{row['ratio']:.2f}"
         memory = f"{row['memory_ours_mb']:.0f} / {row['memory_theirs_mb']:.0f}" if row.get("memory_ours_mb") else "-"
         text = row["settings"].get("about", f"limit {row['settings'].get('limit_seconds')} s")
-        lines.append("| " + " | ".join([row["name"], *figures, row["unit"], ratio, memory, text]) + " |")
-    before, rest = path.read_text().split("<!-- bench:begin -->")
-    _, after = rest.split("<!-- bench:end -->")
-    body = "\n".join(lines)
-    path.write_text(f"{before}<!-- bench:begin -->\n{body}\n<!-- bench:end -->{after}")
+        lines.append([row["name"], *figures, row["unit"], ratio, memory, text])
+    return grid(heads, lines)
 
 
-def picture(run: Path, out: Path) -> None:
-    """Frames of one episode in a strip, above the learning curve."""
-    import matplotlib
+# -- documents
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
+Maker = Callable[[str], str]
+FULL: dict[str, Maker] = {
+    "results": results,
+    "misses": misses,
+    "notes": lambda language: listed(notes(RESULTS), language),
+}
+PAGES: dict[str, dict[str, Maker]] = {
+    "README.md": {"families": families},
+    "README.zh-CN.md": {"families": families},
+    "docs/results.md": FULL,
+    "docs/results.zh.md": FULL,
+    "docs/speed.md": {"bench": speed},
+}
 
-    from cairn.envs.task import Task
-    from cairn.runs.checkpoint import load_policy
-    from cairn.runs.curves import evaluations
-    from cairn.runs.evaluation import as_policy
 
-    saved = load_policy(run)
-    policy, env = as_policy(saved.agent), Task(saved.task.id, render_mode="rgb_array")()
-    obs, _ = env.reset(seed=1000)
-    frames, over = [], False
-    while not over:
-        frames.append(env.render())
-        obs, _, terminated, truncated, _ = env.step(policy(obs[None])[0])
-        over = terminated or truncated
-    env.close()
-    chosen = [frames[i] for i in np.linspace(20, 160, 6).astype(int)]
-    points = evaluations(run, "return")
-    figure = plt.figure(figsize=(10, 4.6), constrained_layout=True)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.35))
-    for axis, frame in zip(top.subplots(1, 6), chosen, strict=True):
-        axis.imshow(frame)
-        axis.axis("off")
-    axis = bottom.subplots()
-    axis.plot([p.step / 1e6 for p in points], [p.value for p in points], "o-", color="#b3541e")
-    axis.axhline(300, color="#888", linewidth=0.8, linestyle="--")
-    axis.set_xlabel("environment steps (millions)")
-    axis.set_ylabel("mean return, 20 episodes")
-    axis.set_title(f"{saved.about['recipe']}, seed {saved.about['seed']}", fontsize=10)
-    axis.spines[["top", "right"]].set_visible(False)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=110)
+def refreshed(name: str, text: str) -> str:
+    """The text of a document with its tables as the results are now."""
+    for mark, make in PAGES[name].items():
+        before, rest = text.split(f"<!-- {mark}:begin -->")
+        _, after = rest.split(f"<!-- {mark}:end -->")
+        text = f"{before}<!-- {mark}:begin -->\n{make(language_of(name))}\n<!-- {mark}:end -->{after}"
+    return text
 
 
 def refresh_curves(runs: Path) -> None:
@@ -175,49 +340,8 @@ def refresh_curves(runs: Path) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def frames(names: list[str]) -> None:
-    """Six moments of one episode of each policy of the zoo, in a strip: docs/img/frames/NAME.jpg."""
-    from cairn.report.video import _mark, prepare_headless
-
-    prepare_headless()
-    import imageio.v3 as imageio
-    import numpy as np
-    from PIL import Image
-
-    from cairn.report.play import play
-    from cairn.runs.checkpoint import load_policy
-    from cairn.runs.evaluation import as_policy
-
-    folder = ROOT / "docs" / "img" / "frames"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names or sorted(p.name for p in (ROOT / "zoo").iterdir()):
-        saved = load_policy(ROOT / "zoo" / name)
-        env = replace(saved.task, render_mode="rgb_array")()
-        policy = as_policy(saved.agent)
-        length = play(policy, env, seed=1000, watch=lambda row, point: None).length
-        wanted = set(np.linspace(0, length, 6).astype(int).tolist())
-        pictures: list[Image.Image] = []
-        seen = itertools.count()
-
-        def watch(row: object, point: object) -> None:
-            if next(seen) in wanted:  # noqa: B023
-                if point is not None:
-                    _mark(env, point)  # noqa: B023
-                picture = Image.fromarray(np.asarray(env.render()))  # noqa: B023
-                pictures.append(picture.resize((round(180 * picture.width / picture.height), 180)))  # noqa: B023
-
-        play(policy, env, seed=1000, watch=watch)
-        env.close()
-        imageio.imwrite(folder / f"{name}.jpg", np.concatenate([np.asarray(p) for p in pictures], 1), quality=80)
-        print(f"{name}: {len(pictures)} of {length} steps")
-
-
 if __name__ == "__main__":
-    refresh_tables()
-    refresh_speed()
-    if "--picture" in sys.argv:
-        picture(Path(sys.argv[sys.argv.index("--picture") + 1]), ROOT / "docs" / "img" / "bipedal.png")
+    for page in PAGES:
+        (ROOT / page).write_text(refreshed(page, (ROOT / page).read_text()))
     if "--curves" in sys.argv:
         refresh_curves(Path(sys.argv[sys.argv.index("--curves") + 1]))
-    if "--frames" in sys.argv:
-        frames(sys.argv[sys.argv.index("--frames") + 1 :])

@@ -93,3 +93,10 @@ def test_the_module_says_which_backend_works():
     done = subprocess.run([sys.executable, "-m", "cairn.envs.rendering"], capture_output=True, text=True)
     said = done.stdout.strip()
     assert (done.returncode, said[:6]) in ((0, "MuJoCo"), (1, "There ")) and done.stderr == ""
+
+
+def test_a_task_with_types_that_name_no_module_is_drawn():
+    """Box2D's types, made by SWIG, may have none."""
+    pytest.importorskip("Box2D")
+    assert not rendering.uses_mujoco(Task("BipedalWalker-v3", render_mode="rgb_array")())
+    assert rendering.uses_mujoco(Task("FetchReach-v4")())

@@ -74,7 +74,9 @@ def uses_mujoco(env: Any) -> bool:
 
 def _holds_mujoco(thing: Any, depth: int) -> bool:
     parts = list(getattr(thing, "__dict__", {}).values()) if depth else []
-    return any("mujoco" in type(part).__module__ or _holds_mujoco(part, depth - 1) for part in parts)
+    # Types that SWIG makes (Box2D's) may have no __module__.
+    modules = (str(getattr(type(part), "__module__", "")) for part in parts)
+    return any("mujoco" in module for module in modules) or any(_holds_mujoco(part, depth - 1) for part in parts)
 
 
 @functools.cache
