@@ -25,13 +25,13 @@ ROOT = Path(__file__).parents[3]  # of a checkout
 class BenchArgs:
     """Measure how fast each backend steps a task here, under random actions."""
 
-    what: Positional[Literal["vector"]]
-    env: Positional[str]  # a Gymnasium id
-    envs: tuple[Envs, ...] = (1, 4, 16, 64)  # environments stepped together
-    workers: Parallel = 0  # processes or threads; 0 is one a core
-    seconds: Positive = 1.0  # each measurement
-    env_args: dict[str, Any] = field(default_factory=dict)
-    json: bool = False
+    what: Positional[Literal["vector"]]  # what to measure: vector
+    env: Positional[str]  # Gymnasium id of the task, or module:id
+    envs: tuple[Envs, ...] = (1, 4, 16, 64)  # numbers of parallel environments to measure
+    workers: Parallel = 0  # processes or threads; 0: one per CPU core
+    seconds: Positive = 1.0  # seconds per measurement
+    env_args: dict[str, Any] = field(default_factory=dict)  # keyword arguments of the environment, as JSON
+    json: bool = False  # print one JSON object instead of a table
 
 
 def command_bench(args: list[str]) -> int:

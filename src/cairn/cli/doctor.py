@@ -22,20 +22,20 @@ from cairn.core.errors import CairnError
 class DoctorArgs:
     """Examine a task: what would keep an agent from learning it. Exits with 1 where it finds an error."""
 
-    env: Positional[str] = ""  # a Gymnasium id, or module:id; else the recipe's
-    recipe: str = ""  # the recipe that is to learn it: its discount, hindsight and arguments are judged too
-    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
-    seconds: Positive = 60.0  # the most it may take
-    json: bool = False  # print one JSON object
+    env: Positional[str] = ""  # Gymnasium id of the task, or module:id; default: the recipe's
+    recipe: str = ""  # recipe to examine with the task: discount, hindsight and arguments are checked too
+    env_args: dict[str, Any] = field(default_factory=dict)  # keyword arguments of the environment, as JSON
+    seconds: Positive = 60.0  # time limit of the examination in seconds
+    json: bool = False  # print one JSON object instead of text
 
 
 @dataclass(frozen=True)
 class NewEnvArgs:
     """Write a task of your own to begin with, NAME.py, and its test, test_NAME.py. Nothing is overwritten."""
 
-    name: Positional[str]  # of the module; the class and the id follow from it: cart_swing, CartSwing-v0
-    goal: bool = False  # a task with goals, as hindsight wants it
-    out: Path = Path(".")  # the folder to write them into
+    name: Positional[str]  # name of the module, such as cart_swing; gives the class CartSwing and the id CartSwing-v0
+    goal: bool = False  # write a task with goals, for hindsight (HER)
+    out: Path = Path(".")  # folder to write the two files into
 
 
 def command_doctor(args: list[str]) -> int:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Which:
     """Options that say which recipe or run is meant. They are read before the recipe, and its options, are known."""
 
-    env: str = ""  # a Gymnasium id, to train on without a recipe, or instead of the recipe's
-    agent: str = ""  # the algorithm of a training without a recipe
-    seed: int | None = None  # of the run; the recipe's where none is given
+    env: str = ""  # Gymnasium id of the task, instead of the recipe's or without a recipe
+    agent: str = ""  # algorithm to train without a recipe, such as ppo or sac
+    seed: int | None = None  # random seed of the run; default: the recipe's (SB3: seed)
 
 
 def named(words: Sequence[str]) -> str | None:

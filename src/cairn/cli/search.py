@@ -22,22 +22,22 @@ ITS_OWN_SEEDS = "a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave
 class SweepOptions:
     """Train a recipe under several seeds, each resumed where it was left, and score the best policy of each."""
 
-    seeds: Count = 5  # 5 is seeds 1 to 5
-    jobs: Count = 1  # trainings at a time
-    episodes: Count = 100  # that each best policy is scored over
-    out: str = ""  # the folder of the runs; by default runs/sweep-NAME
-    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+    seeds: Count = 5  # number of seeds; 5 trains seeds 1 to 5
+    jobs: Count = 1  # trainings that run at the same time
+    episodes: Count = 100  # evaluation episodes of each best policy
+    out: str = ""  # folder of the runs; default: runs/sweep-NAME
+    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
 
 
 @dataclass(frozen=True)
 class TuneOptions:
     """Look for better settings of a recipe's agent; the best are written as a recipe of their own."""
 
-    trials: Count = 20
-    jobs: Count = 1  # trials at a time
-    vary: str = ""  # numbers of the agent, such as lr,gamma; by default all that are usually tuned
-    out: str = ""  # the folder of the trials; by default runs/tune-NAME
-    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+    trials: Count = 20  # number of settings to try, the recipe's own included
+    jobs: Count = 1  # trainings that run at the same time
+    vary: str = ""  # agent settings to vary, separated by commas, such as lr,gamma; default: the usual ones
+    out: str = ""  # folder of the trials; default: runs/tune-NAME
+    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
 
 
 def command_sweep(args: list[str]) -> int:

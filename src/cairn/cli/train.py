@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class TrainOptions:
     """Train a recipe, or an agent on any Gymnasium task."""
 
-    out: str = ""  # the folder of the run; by default runs/NAME-sSEED
-    record: str = ""  # a folder to write the result into, as RECIPE-sSEED.json
-    resume: bool = False  # continue the run of a folder, or the newest of a recipe and seed
-    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+    out: str = ""  # folder of the run; default: runs/NAME-sSEED
+    record: str = ""  # folder to write the result into, as RECIPE-sSEED.json
+    resume: bool = False  # continue the run in a folder, or the newest run of a recipe and seed
+    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
 
 
 def command_train(args: list[str]) -> int:
