@@ -62,15 +62,15 @@ WRONG = [
     (["bench", "vector", "CartPole-v1", "--envs", "99999999999"], "it must be at most 100,000."),
     (["eval", CART, "--episodes", "99999999999"], "episodes is 99999999999; it must be at most 1,000,000."),
     # unknown options, and how others call them
-    ([*TRAIN, "--n-envs", "4"], "Did you mean --envs?"),
+    ([*TRAIN, "--n-envs", "4"], "In Cairn it is --envs: write --envs 8."),
     ([*TRAIN, "--lr", "1e-3"], "Did you mean --agent.lr?"),
-    ([*TRAIN, "--learning-rate", "1e-3"], "Did you mean --agent.lr?"),
-    ([*TRAIN, "--total-timesteps", "10"], "Did you mean --steps?"),
-    ([*TRAIN, "--total_timesteps=10"], "Did you mean --steps?"),
+    ([*TRAIN, "--learning-rate", "1e-3"], "In Cairn it is --agent.lr"),
+    ([*TRAIN, "--total-timesteps", "10"], "In Cairn it is --steps"),
+    ([*TRAIN, "--total_timesteps=10"], "In Cairn it is --steps"),
     ([*TRAIN, "--gamma", "0.9"], "Did you mean --agent.gamma?"),
-    ([*TRAIN, "--n-steps", "10"], "Did you mean --agent.horizon?"),
+    ([*TRAIN, "--n-steps", "10"], "In Cairn it is --agent.horizon"),
     ([*TRAIN, "--verbose", "1"], "Leave it out: progress is always shown."),
-    ([*TRAIN, "--output", "x"], "Did you mean --out?"),
+    ([*TRAIN, "--output", "x"], "In Cairn it is --out"),
     ([*TRAIN, "--reume"], "Did you mean --resume?"),
     ([*TRAIN, "--trsut"], "Did you mean --trust?"),
     ([*TRAIN, "--record", "a", "--record", "b"], "--record is given twice; give it once."),
@@ -155,7 +155,7 @@ WRONG = [
     (["eval", "--json"], "cairn eval needs PATH"),
     (["eval", "others"], "others"),
     (["eval", "afile"], "afile"),
-    (["eval", CART, "--n-eval-episodes", "5"], "Did you mean --episodes?"),
+    (["eval", CART, "--n-eval-episodes", "5"], "In Cairn it is --episodes"),
     # watch, report
     (["watch", CART, "--out", "film.gif"], "film.gif is no video by its name"),
     (["watch", CART, "--out", "others"], "others is no video by its name"),
@@ -433,7 +433,7 @@ def test_a_target_stays_with_its_task(home, capsys, monkeypatch):
     assert on_its_task(base, base, ["seed"]) == (base, "")
     seen = []
     monkeypatch.setattr("cairn.runs.train.train", lambda recipe, *rest, **more: seen.append(recipe) or 1 / 0)
-    monkeypatch.setattr("cairn.api.run_recipe", lambda recipe, *rest, **more: seen.append(recipe))
+    monkeypatch.setattr("cairn.api.functions.run_recipe", lambda recipe, *rest, **more: seen.append(recipe))
     with pytest.raises(ZeroDivisionError):
         main([*TRAIN, "--env", "Acrobot-v1"])
     assert "on Acrobot-v1 there is none" in capsys.readouterr().err

@@ -177,6 +177,11 @@ def names() -> list[str]:
     return [name for name, one in ALGORITHMS.items() if one.trained]
 
 
+def owners(field: str) -> list[str]:
+    """The algorithms that can be trained and whose config has this field."""
+    return [name for name in names() if field in {f.name for f in fields(ALGORITHMS[name].config)}]
+
+
 def algorithm_of(cfg: Any) -> Algorithm:
     """The entry of a config; CairnError where it has none."""
     for one in ALGORITHMS.values():

@@ -11,13 +11,13 @@ import numpy as np
 
 from cairn.algorithms.imitation.expert import is_agent
 from cairn.algorithms.registry import ALGORITHMS, agent_name, config_type
-from cairn.api.arguments import changed, disk_errors, folder_path, run_folder
+from cairn.api.arguments import changed, disk_errors, folder_path, run_folder, unknown_setting
 from cairn.core.agent import Agent
 from cairn.core.calls import called
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
 from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError
-from cairn.core.sb3_names import WITHOUT, hint
+from cairn.core.sb3_names import WITHOUT
 from cairn.core.seeding import derive
 from cairn.core.types import Array, Box
 from cairn.doctor.watchers import watching
@@ -73,11 +73,10 @@ class Model:
         self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Envs)
         self.device, self.threads = resolve_device(device), fit("threads", threads, Parallel)
         cls = config_type(self.kind)
-        known = {f.name: f for f in fields(cls)}
+        known = {f.name for f in fields(cls)}
         for name in config:
             if name not in known:
-                here = [*known, "seed", "envs", "device", "threads"]
-                raise CairnError(f"{cls.__name__} has no field {name!r}.{hint(name, here)}")
+                raise unknown_setting(self.kind, name, ("seed", "envs", "device", "threads"))
         self.config = validated(cls(**config), "")
         probe = self.task()
         try:
@@ -127,7 +126,8 @@ class Model:
         expert, changes = split_expert(recipe)
         folder, resume = run_folder(out), fit("resume", resume, bool)
         trust, typed = fit("trust", trust, bool), Recipe(**own, eval_every=steps, name=f"{self.kind}-{self.task.id}")
-        plan = changed(replace(stored(folder)[0], **own) if resume and folder is not None else typed, changes)
+        begun = replace(stored(folder)[0], **own) if resume and folder is not None else typed
+        plan = changed(begun, changes, model=name)
         if resume and folder is not None and "eval_args" not in changes:  # what its file adds to the model's own task
             check_task(plan.judged_task, folder / CONFIG, trust=trust, typed=typed.judged_task)
         with disk_errors():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from cairn.cli.options import Field, asks_for_help, is_config, parse_changes, peek, read
 from cairn.core.errors import CairnError
+from cairn.core.sb3_names import written
 from cairn.recipes.index import entries
 
 if TYPE_CHECKING:
@@ -93,7 +94,12 @@ def changed(
     """The recipe with what the options change of it. See `parse_changes` for `beside` and `refused`."""
     refused = dict(refused or {})
     refused["--agent"] = f"a recipe has its agent; without one, name both: cairn {command} --env ENV --agent sac."
-    recipe, given = parse_changes(base, words, prog=f"cairn {command} {base.name}", beside=beside, refused=refused)
+
+    def elsewhere(setting: str) -> str:
+        return _of_other_agents(base, setting, command)
+
+    prog = f"cairn {command} {base.name}"
+    recipe, given = parse_changes(base, words, prog=prog, beside=beside, refused=refused, elsewhere=elsewhere)
     from cairn.recipes.recipe import on_its_task
 
     recipe, said = on_its_task(recipe, base, given)
@@ -103,6 +109,19 @@ def changed(
         check_recipe_can_train(recipe)  # or a refusal would follow upon it
         print(f"cairn: {said}", file=sys.stderr)
     return recipe
+
+
+def _of_other_agents(base: Recipe, setting: str, command: str) -> str:
+    """Which algorithms have a setting that the agent of `base` has not, and a recipe of one; "" where none has."""
+    from cairn.algorithms.registry import agent_name, owners
+
+    found, kind = owners(setting), agent_name(base.agent)
+    if not found:
+        return ""
+    shipped = next((name for name, entry in entries().items() if entry.agent == found[0]), "")
+    flag = f"--agent.{setting.replace('_', '-')}"
+    example = f"; for {found[0]} write cairn {command} {shipped} {written(flag)}" if shipped else ""
+    return f"{flag} is an option of {', '.join(found)}, and {base.name} trains {kind}{example}."
 
 
 # -- of a run
