@@ -51,7 +51,7 @@ class DQNConfig:
     priority_beta: Share = linear(0.4, 1.0)  # exponent β of its importance weights, number or schedule
     # probability ε of a random action, a number or a schedule (SB3: exploration_initial_eps, _final_eps, _fraction)
     epsilon: Share = linear(1.0, 0.05, 0.2)
-    epsilon_spread: NonNegative = 0.0  # α: environment i of N explores with ε^(1 + αi / (N - 1)); 0: all with ε
+    epsilon_spread: NonNegative = 0.0  # x: environment i of N explores with ε^(1 + x i / (N - 1)); 0: all with ε
     tau: Unit = 1.0  # soft update coefficient τ of the target network; 1: a full copy (SB3: tau)
     target_every: Count = 250  # gradient steps between target network updates (SB3: target_update_interval, in steps)
     max_norm: Positive = 10.0  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)

@@ -17,8 +17,10 @@ from cairn.cli.paths import import_from_here
 from cairn.cli.usage import Command
 from cairn.core.checks import Envs, Parallel, Positive
 from cairn.core.errors import CairnError
+from cairn.core.terminal import columns, wrapped
 
 ROOT = Path(__file__).parents[3]  # of a checkout
+CELL = 12  # characters of a column
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,20 @@ def command_bench(args: list[str]) -> int:
         rows = [{"vector": key[0], "envs": key[1], "steps_per_second": round(value)} for key, value in found.items()]
         print(json.dumps({"env": options.env, "rows": rows, "fastest": {"vector": backend, "envs": count}}))
         return 0
-    print(f"{options.env}, steps a second" + "".join(f"{f'{n} envs':>12}" for n in options.envs))
-    for name in dict.fromkeys(key[0] for key in found):
-        told = [f"{found[name, n]:,.0f}" if (name, n) in found else "-" for n in options.envs]
-        print(f"{name:<{len(options.env) + 16}}" + "".join(f"{cell:>12}" for cell in told))
-    print(f"the fastest: --vector {backend} --envs {count}")
+    print(wrapped(f"{options.env}: environment steps per second"))
+    for block in _blocks(options.envs, columns() - 10):
+        print(f"{'backend':<10}" + "".join(f"{f'{n} envs':>{CELL}}" for n in block))
+        for name in dict.fromkeys(key[0] for key in found):
+            cells = [f"{found[name, n]:,.0f}" if (name, n) in found else "-" for n in block]
+            print(f"{name:<10}" + "".join(f"{cell:>{CELL}}" for cell in cells))
+    print(f"fastest: --vector {backend} --envs {count}")
     return 0
+
+
+def _blocks(counts: tuple[int, ...], width: int) -> list[tuple[int, ...]]:
+    """The columns of a table, as many side by side as `width` characters hold."""
+    most = width // CELL
+    return [counts[start : start + most] for start in range(0, len(counts), most)]
 
 
 def _peers(args: list[str]) -> int:

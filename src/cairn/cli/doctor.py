@@ -16,6 +16,7 @@ from cairn.cli.paths import import_from_here, writable_folder
 from cairn.cli.usage import Command
 from cairn.core.checks import Positive
 from cairn.core.errors import CairnError
+from cairn.core.terminal import wrapped
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ def command_doctor(args: list[str]) -> int:
         print(json.dumps(body))
     else:
         for finding in found:
-            print(finding)
+            print(wrapped(str(finding), "    "))
         said = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for kind, n in count.items() if n) or "nothing found"
-        print(f"{task.id}: {said} ({seconds:.0f} s).")
+        print(wrapped(f"{task.id}: {said} ({seconds:.0f} s)."))
     return int(count["error"] > 0)
 
 
@@ -75,11 +76,11 @@ def command_new_env(args: list[str]) -> int:
     from cairn.envs.template import write
 
     task, paths = write(options.name, writable_folder(options.out, "--out"), goal=options.goal)
-    more = " --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
-    print(f"{paths[0]}: the task {task}, to be made your own; {paths[1]}: its test. In that folder:")
+    more = " \\\n    --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
+    print(wrapped(f"Wrote {paths[0]}, the task {task}, and {paths[1]}, its test. In that folder:"))
     print(f"  python -m pytest {paths[1].name}")
     print(f"  cairn doctor {task}")
-    print(f"  cairn train --env {task} --agent sac{more} --steps 20000")
+    print(f"  cairn train --env {task} --agent sac --steps 20000{more}")
     return 0
 
 

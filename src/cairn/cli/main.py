@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cairn.cli.usage import USAGE, Command
 from cairn.core.calls import commands
 from cairn.core.errors import CairnError, closest
-
-ASCII = {"±": "+/-", "γ": "gamma", "≤": "<=", "≥": ">=", "·": "*", "×": "x", "–": "-", "—": "-", "“": '"', "”": '"'}
+from cairn.core.terminal import ASCII
 
 
 @commands()

@@ -16,6 +16,7 @@ from cairn.cli.results import scored
 from cairn.cli.usage import Command
 from cairn.core.checks import Episodes, EpisodeSeed
 from cairn.core.errors import CairnError
+from cairn.core.terminal import wrapped
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def command_eval(args: list[str]) -> int:
         body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
         print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
     else:
-        print(f"{saved.task.id}: {score}.")
+        print(wrapped(f"{saved.task.id}: {score}."))
     return 0
 
 
@@ -119,7 +120,7 @@ def command_watch(args: list[str]) -> int:
     returns = ", ".join(f"{e.total:.1f}" for e in played)
     told = [e.success for e in played if e.success is not None]
     verdict = f", {sum(told)} of {len(told)} succeeded" if told else ""
-    print(f"{options.out}: {_episodes(len(played))} of {saved.task.id}, returns {returns}{verdict}.")
+    print(wrapped(f"{options.out}: {_episodes(len(played))} of {saved.task.id}, returns {returns}{verdict}.", "  "))
     return 0
 
 
@@ -145,7 +146,8 @@ def command_import(args: list[str]) -> int:
     saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
     save_policy(options.out, saved.agent, saved.task, saved.about)
     note = f" But {saved.about['note']}" if "note" in saved.about else ""
-    print(f"{options.out}: {options.path.name}, a policy of {saved.agent.cfg.algorithm} for {saved.task.id}.{note}")
+    kind = saved.agent.cfg.algorithm
+    print(wrapped(f"{options.out}: {options.path.name}, a {kind} policy for {saved.task.id}.{note}", "  "))
     return 0
 
 
@@ -173,7 +175,7 @@ def command_demos(args: list[str]) -> int:
     assert demos is not None  # nobody stops it
     write(options.out, demos, envs.spec)
     mean, told = sum(demos.returns) / len(demos.returns), _episodes(options.episodes)
-    print(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.")
+    print(wrapped(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.", "  "))
     return 0
 
 

@@ -13,6 +13,7 @@ from cairn.cli.recipes import Which, base_recipe, changed, named
 from cairn.cli.usage import Command, lines_of
 from cairn.core.checks import Count
 from cairn.core.errors import CairnError
+from cairn.core.terminal import wrapped
 
 T = TypeVar("T")
 ITS_OWN_SEEDS = "a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume."
@@ -82,7 +83,7 @@ def command_tune(args: list[str]) -> int:
     varied = names if options.vary else []
     study = tune(recipe, varied, folder, trials=options.trials, jobs=options.jobs, seed=recipe.seed)
     print(table(study, recipe))
-    print(f"the best settings are a recipe of their own: cairn train {folder / 'best.json'}")
+    print(wrapped(f"The best settings are a recipe: cairn train {folder / 'best.json'}", "  "))
     return 0
 
 

@@ -138,6 +138,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 "recipe": name,
+                "metric": recipe.metric,
                 "seeds": len(figures),
                 "iqm": round(interquartile_mean(figures), 3),
                 "spread": spread,

@@ -16,7 +16,7 @@ from cairn.vector.choose import Backend
 @keywords
 @dataclass(frozen=True)
 class Recipe:
-    """What `cairn train NAME` runs."""
+    """One training run: the task, the algorithm with its settings, the steps and how it is evaluated."""
 
     env: str  # Gymnasium id of the task, or module:id
     agent: AgentConfig  # config of the algorithm, such as PPOConfig()

@@ -22,6 +22,7 @@ from cairn.core.errors import CairnError
 from cairn.core.format import number
 from cairn.core.seeding import derive
 from cairn.core.serialise import to_json
+from cairn.core.terminal import columns, wrapped
 from cairn.recipes.identity import config_hash
 from cairn.recipes.recipe import Recipe
 from cairn.runs.curves import Point, evaluations
@@ -31,6 +32,7 @@ from cairn.search.sweep import CAIRN, environment, must_be_new
 
 LOOK_EVERY = 0.5  # s
 DATABASE = "trials.db"
+THE_RECIPE = "  (the recipe)"
 
 
 def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
@@ -157,18 +159,30 @@ def table(study: Any, recipe: Recipe) -> str:
 
     done = sorted(_done(study), key=lambda t: t.value if t.state.name == "COMPLETE" else -1e18, reverse=True)
     names = list(study.best_params)
-    lines = [f"{'trial':>6}{'worth':>12}" + "".join(f"{name:>18}" for name in names)]
+    wide = 18 + sum(_wide(name) for name in names) + len(THE_RECIPE) <= columns()
+    lines = [f"{'trial':>6}{'score':>12}" + "".join(f"{name:>{_wide(name)}}" for name in names if wide)]
     for t in done[:8]:
         agent = scaled(recipe.agent, t.params)
         told = f"{number(t.value, 4):>12}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
-        cells = "".join(f"{_short(getattr(agent, name)):>18}" for name in names)
-        lines.append(f"{t.number:>6}{told}{cells}" + ("  (the recipe)" if t.number == 0 else ""))
+        values = {name: _short(getattr(agent, name)) for name in names}
+        mark = THE_RECIPE if t.number == 0 else ""
+        if wide:
+            lines.append(f"{t.number:>6}{told}{''.join(f'{v:>{_wide(name)}}' for name, v in values.items())}{mark}")
+        else:
+            settings = "  ".join(f"{name}={value}" for name, value in values.items())
+            lines.append(wrapped(f"{t.number:>6}{told}  {settings}{mark}", " " * 14))
     whole = [t for t in done if t.state.name == "COMPLETE"]
     if len(whole) >= 4 and len({t.value for t in whole}) > 1:
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-        lines.append("what mattered: " + ", ".join(f"{name} {share:.0%}" for name, share in found.items()))
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in found.items())
+        lines.append(wrapped(f"importance of the settings: {shares}", "  "))
     return "\n".join(lines)
+
+
+def _wide(name: str) -> int:
+    """Characters of a setting's column."""
+    return max(len(name) + 2, 12 if name != "hidden" else 18)
 
 
 def _short(value: Any) -> str:
