@@ -209,9 +209,9 @@ LEARN: list[tuple[Callable[[], Any], str]] = [
     (lambda: made().learn(10, eval_every=0), "eval_every is 0"),
     (lambda: made().learn(10, eval_episodes=True), "eval_episodes is True"),
     (lambda: made().learn(10, levels={"low": "x"}), "levels are loaded into hiro only"),
-    (lambda: made().learn(10, hindsight="future"), "hindsight is a kind of replay"),
+    (lambda: made().learn(10, hindsight="future"), "hindsight needs an agent with a replay buffer"),
     (lambda: made().learn(10, expert=3), "expert is 3"),
-    (lambda: made().learn(10, expert=Path("x")), "are for those who imitate"),
+    (lambda: made().learn(10, expert=Path("x")), "are used by bc, dagger, aggrevate and aggrevated only"),
     (lambda: made(kind=BC).learn(10, expert=Path("nowhere")), "there is no nowhere to learn from"),
     (lambda: made(kind=BC).learn(10), "name one with expert"),
     (lambda: made(kind=AggreVaTe).learn(10, expert=made("Acrobot-v1")), "name an expert of this task"),
@@ -318,14 +318,14 @@ FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: next(sample(CART, lambda obs: (), vector="sync")), "actions of shape (0,)"),
     (lambda: next(sample(CART, lambda obs: [[1], [1, 2]], vector="sync")), "its rows differ in length"),
     (lambda: sample(CART, lambda: 0, vector="sync"), "policy must be a function of one argument"),
-    (lambda: taught(lambda obs: None), "the expert answered None where the task takes one of 2 actions."),
-    (lambda: taught(lambda obs: ()), "the expert answered () where"),
-    (lambda: taught(lambda obs: "left"), "the expert answered 'left' where"),
-    (lambda: taught(lambda obs: [[1], [1, 2]]), "where the task takes one of 2 actions."),
-    (lambda: taught(lambda obs: np.nan), "the expert answered nan where"),
-    (lambda: taught(lambda obs: 0.5), "the expert answered 0.5 where"),
+    (lambda: taught(lambda obs: None), "the expert returned the action None; the task expects one of 2 actions."),
+    (lambda: taught(lambda obs: ()), "the expert returned the action ();"),
+    (lambda: taught(lambda obs: "left"), "the expert returned the action 'left';"),
+    (lambda: taught(lambda obs: [[1], [1, 2]]), "; the task expects one of 2 actions."),
+    (lambda: taught(lambda obs: np.nan), "the expert returned the action nan;"),
+    (lambda: taught(lambda obs: 0.5), "the expert returned the action 0.5;"),
     (lambda: taught(lambda: 0), "the expert must be a function of one argument, an observation; this one takes ()."),
-    (lambda: Expert(lambda obs: None, made("Pendulum-v1", SAC).spec)(zeros(2, 3)), "the task takes 1 finite numbers"),
+    (lambda: Expert(lambda obs: None, made("Pendulum-v1", SAC).spec)(zeros(2, 3)), "the task expects 1 finite numbers"),
     (lambda: train("cartpole-ppo", steps=100, agent=PPOConfig(horizon=10**11)), "one rollout takes 800,000,000,000"),
     (lambda: A2C(CART, horizon=10**10).learn(100), "and the run has 100; lower horizon or envs, or raise steps."),
     (lambda: diagnose(), "missing a required argument: 'make_env'"),
@@ -360,7 +360,7 @@ FUNCTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: load_policy("nowhere"), "there is no nowhere"),
     (lambda: load_policy(3), "path is 3"),
     (lambda: read_demos("nowhere.npz", made().spec), "there are no demonstrations"),
-    (lambda: Expert(lambda obs: 7, made().spec)(zeros(2, 4)), "takes one of 2 actions"),
+    (lambda: Expert(lambda obs: 7, made().spec)(zeros(2, 4)), "the task expects one of 2 actions"),
     (lambda: PPO.load("nowhere"), "there is no nowhere"),
     (lambda: PPO.load("afile"), "afile is a file"),
     (lambda: PPO.load(""), "path is ''"),
@@ -446,9 +446,9 @@ def test_a_state_of_another_number_of_observations() -> None:
     _, state = model.predict(zeros(2, 3))
     assert model.predict(zeros(2, 3), state)[0].shape == (2, 1)
     for wrong in (3, "x"):
-        with pytest.raises(CairnError, match="what predict returned before"):
+        with pytest.raises(CairnError, match="the one that predict returned before"):
             model.predict(zeros(2, 3), wrong)
-    with pytest.raises(CairnError, match="what predict returned before"):
+    with pytest.raises(CairnError, match="the one that predict returned before"):
         model.predict(zeros(3), state)
 
 

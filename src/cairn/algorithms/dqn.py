@@ -73,7 +73,7 @@ class DQN(BaseAgent):
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0
         if cfg.q_range is not None and (len(cfg.q_range) != 2 or not cfg.q_range[0] < cfg.q_range[1]):
-            raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the least first.")
+            raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the smaller first.")
         self.actions = spec.action.n
         seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
         self.encoder = Encoder(spec, images=images, **seen).to(device)

@@ -150,7 +150,7 @@ class Imported(BaseAgent):
         if self.cfg.algorithm == "dqn":
             return self._all_q(obs).gather(1, action[:, None])[:, 0]
         if self.cfg.algorithm in ("ppo", "a2c") or not self.critics:
-            raise CairnError(f"a policy of {self.cfg.algorithm} judges states, not actions: it has no Q.")
+            raise CairnError(f"a policy of {self.cfg.algorithm} has no Q function, only a value of states.")
         return self._least(torch.cat([self.encode(obs), action], 1))
 
     def value(self, obs: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class Algorithm:
         return self.config.__name__.removesuffix("Config")
 
 
-NO_REPLAY = "hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3."
+NO_REPLAY = "hindsight needs an agent with a replay buffer: dqn, sac or td3."
 ON_POLICY: dict[str, Any] = {"loop": on_policy, "hindsight": NO_REPLAY}
 OFF_POLICY: dict[str, Any] = {"loop": off_policy, "replay": make_replay, "learners": one_learner}
 OFF_POLICY["settings"] = REPLAY_SETTINGS
@@ -158,7 +158,7 @@ for _entry in (
         weights_depend_on=("subgoal", "subgoal_range", "every", "bins", "hide"),
         learners=hiro.learners,
         levels=True,
-        hindsight="with hiro each level has its own: use agent.low_hindsight and agent.high_hindsight.",
+        hindsight="hindsight is set per level with hiro: use agent.low_hindsight and agent.high_hindsight.",
     ),
     Algorithm("imported", ImportedConfig, Imported, on_policy, trained=False, hindsight=NO_REPLAY),
     Algorithm("ppo", PPOConfig, PPO, **ON_POLICY),
@@ -187,7 +187,7 @@ def algorithm_of(cfg: Any) -> Algorithm:
     for one in ALGORITHMS.values():
         if type(cfg) is one.config:
             return one
-    raise CairnError(f"{type(cfg).__name__} is no config of a registered algorithm.")
+    raise CairnError(f"{type(cfg).__name__} is not the config of a registered algorithm; add it with cairn.register.")
 
 
 def agent_name(cfg: Any) -> str:
@@ -198,7 +198,7 @@ def agent_name(cfg: Any) -> str:
 def config_type(name: str) -> type[Any]:
     """'sac' -> SACConfig, of an algorithm that can be trained."""
     if name in ALGORITHMS and not ALGORITHMS[name].trained:
-        raise CairnError("an imported policy comes from `cairn import` and is not trained.")
+        raise CairnError("an imported policy comes from `cairn import` and cannot be trained; use it as an expert.")
     if name not in ALGORITHMS:
         raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(names())}.{closest(name, names())}")
     return ALGORITHMS[name].config

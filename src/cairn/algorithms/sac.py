@@ -63,7 +63,9 @@ class SAC(BaseAgent):
         if not isinstance(spec.action, Box):
             raise CairnError("SAC acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
         if not spec.action.bounded:
-            raise CairnError("SAC's actions lie between bounds, and this task states none; use ppo, or bound them.")
+            raise CairnError(
+                "SAC needs a bounded action space, and this task's is unbounded; use ppo, or give its Box bounds."
+            )
         no_images(spec, "SAC")
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0

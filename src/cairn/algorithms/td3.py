@@ -55,7 +55,9 @@ class TD3(BaseAgent):
         if not isinstance(spec.action, Box):
             raise CairnError("TD3 acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
         if not spec.action.bounded:
-            raise CairnError("TD3's actions lie between bounds, and this task states none; use ppo, or bound them.")
+            raise CairnError(
+                "TD3 needs a bounded action space, and this task's is unbounded; use ppo, or give its Box bounds."
+            )
         no_images(spec, "TD3")
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0

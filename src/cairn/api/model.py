@@ -68,7 +68,7 @@ class Model:
         self, env: str | Task, *, seed: int = 0, envs: int = 1, device: str = "cpu", threads: int = 1, **config: Any
     ) -> None:
         if not self.kind:
-            raise CairnError("Model has no algorithm; use one of its kinds, such as cairn.PPO or cairn.SAC.")
+            raise CairnError("Model has no algorithm; use a class such as cairn.PPO or cairn.SAC.")
         self.task = as_task(env)
         self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Envs)
         self.device, self.threads = resolve_device(device), fit("threads", threads, Parallel)
@@ -102,10 +102,10 @@ class Model:
         steps, name = fit("steps", steps, Count), type(self).__name__
         for one in recipe:
             if one in ("env", "agent", "device"):
-                raise CairnError(f"learn takes no {one}: this model has its own; make another {name} for that.")
+                raise CairnError(f"learn takes no {one}: the model already has one; make another {name}.")
             if one in OF_THE_TASK:
                 raise CairnError(
-                    f"learn takes no {one}: the agent was made for another task than that; write"
+                    f"learn takes no {one}: it would change the task, which the model was made for; write"
                     f" {name}(cairn.envs.task.Task({self.task.id!r}, {one.removeprefix('env_')}=...))."
                 )
         own: dict[str, Any] = {
@@ -160,7 +160,7 @@ class Model:
             getattr(state, name).shape == part.shape for name, part in vars(fresh).items()
         )
         if not same:
-            raise CairnError("state must be what predict returned before, for as many observations as now.")
+            raise CairnError("state must be the one that predict returned before, for the same number of observations.")
         return state
 
     def _no_action(self) -> Array:
@@ -215,7 +215,7 @@ class Model:
         mine, theirs = ((one.obs_shape, one.obs_dtype, one.action) for one in (model.spec, saved.agent.spec))
         if mine != theirs:
             raise CairnError(
-                f"{path} was trained on another {saved.task.id}: it saw or did other things than this one."
+                f"{path} was trained on another version of {saved.task.id}: its observation or action space differs."
             )
         model.agent = saved.agent if model.device == "cpu" else load_agent(folder, device=model.device)[0]
         return model
@@ -244,7 +244,7 @@ def _instead(kind: str) -> str:
     """How a policy of another kind is loaded."""
     if ALGORITHMS[kind].trained:
         return f"load it with cairn.{ALGORITHMS[kind].label}.load"
-    return "it is played by `cairn eval`, and learned from as an expert"
+    return "play it with `cairn eval`, or use it as an expert"
 
 
 def split_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -72,7 +72,7 @@ def _blocks(counts: tuple[int, ...], width: int) -> list[tuple[int, ...]]:
 def _peers(args: list[str]) -> int:
     """The comparison lies beside the package, and reads its own options."""
     if not (ROOT / "benchmarks" / "peers").is_dir():
-        raise CairnError("the comparison with other libraries comes with the source, not the package: use a checkout.")
+        raise CairnError("`cairn bench peers` is not in the package; run it in a checkout of the source.")
     return subprocess.run([sys.executable, "-m", "benchmarks.peers", *args], cwd=ROOT, check=False).returncode
 
 

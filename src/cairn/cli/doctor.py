@@ -50,7 +50,7 @@ def command_doctor(args: list[str]) -> int:
     prepare_headless()
     recipe = find(options.recipe) if options.recipe else None
     if recipe is None and not options.env:
-        raise CairnError("name a task, or the recipe of one with --recipe.")
+        raise CairnError("name a task, such as `cairn doctor CartPole-v1`, or a recipe with --recipe.")
     if recipe is not None and options.env not in ("", recipe.env):
         raise CairnError(f"{recipe.name} is a recipe for {recipe.env}, not for {options.env}; leave out one of them.")
     task = recipe.task if recipe is not None else Task(options.env)

@@ -213,7 +213,7 @@ def _positions(loose: list[str], wanted: Sequence[Field], prog: str) -> dict[Pla
         if loose:
             found[option.path] = value_of(_named(option), [loose.pop(0)], option.hint)
     if loose:
-        raise CairnError(f"{shortened(loose[0])} is one word too many; `{prog} --help` shows what it takes.")
+        raise CairnError(f"unexpected argument {shortened(loose[0])}; `{prog} --help` shows what it takes.")
     return found
 
 

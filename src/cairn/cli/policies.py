@@ -147,7 +147,7 @@ def command_import(args: list[str]) -> int:
     save_policy(options.out, saved.agent, saved.task, saved.about)
     note = f" But {saved.about['note']}" if "note" in saved.about else ""
     kind = saved.agent.cfg.algorithm
-    print(wrapped(f"{options.out}: {options.path.name}, a {kind} policy for {saved.task.id}.{note}", "  "))
+    print(wrapped(f"{options.out}: {options.path.name}, a policy of {kind} for {saved.task.id}.{note}", "  "))
     return 0
 
 
@@ -155,7 +155,7 @@ def command_demos(args: list[str]) -> int:
     options = parse(DemosArgs, args, prog="cairn demos")
     import_from_here(trust=options.trust)
     if options.out.suffix != ".npz":
-        raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
+        raise CairnError(f"--out is {options.out}; it must end in .npz.")
     from cairn.algorithms.imitation.demos import record, write
     from cairn.algorithms.imitation.expert import Expert
     from cairn.report.video import prepare_headless

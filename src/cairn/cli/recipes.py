@@ -53,7 +53,9 @@ def _without_a_name(words: list[str], command: str) -> tuple[Recipe, list[str]]:
         shipped = next((word for word in words if word in entries()), None)
         if shipped is not None:
             raise CairnError(f"name the recipe first: cairn {command} {shipped} [options].")
-        raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
+        raise CairnError(
+            "name a recipe, such as `cairn train cartpole-ppo`, or give both --env and --agent; see `cairn list`."
+        )
     from cairn.algorithms.registry import config_type
     from cairn.recipes.recipe import Recipe
 
@@ -93,7 +95,9 @@ def changed(
 ) -> Recipe:
     """The recipe with what the options change of it. See `parse_changes` for `beside` and `refused`."""
     refused = dict(refused or {})
-    refused["--agent"] = f"a recipe has its agent; without one, name both: cairn {command} --env ENV --agent sac."
+    refused["--agent"] = (
+        f"the agent of a recipe cannot be replaced; without a recipe write cairn {command} --env ENV --agent sac."
+    )
 
     def elsewhere(setting: str) -> str:
         return _of_other_agents(base, setting, command)

@@ -38,12 +38,12 @@ def command_report(args: list[str]) -> int:
     from cairn.report.video import prepare_headless
 
     if not options.runs:
-        raise CairnError("name at least one run folder.")
+        raise CairnError("name at least one run folder: `cairn report runs/cartpole-ppo-s0`.")
     if options.live:
         serve(options.runs, port=options.port, refresh=options.every)
         return 0
     if options.out.suffix.lower() not in (".html", ".htm"):
-        raise CairnError(f"the report is a page of HTML, and {options.out} does not end in .html; name it so.")
+        raise CairnError(f"--out is {options.out}; it must end in .html.")
     new_file(options.out)
     prepare_headless()
     report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"), trust=options.trust)

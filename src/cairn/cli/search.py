@@ -16,7 +16,9 @@ from cairn.core.errors import CairnError
 from cairn.core.terminal import wrapped
 
 T = TypeVar("T")
-ITS_OWN_SEEDS = "a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume."
+ITS_OWN_SEEDS = (
+    "a sweep sets the seeds (--seeds 5: seeds 1 to 5) and resumes unfinished runs; leave out --seed and --resume."
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def command_tune(args: list[str]) -> int:
         name.strip().removeprefix("--").removeprefix("agent.").replace("-", "_") for name in options.vary.split(",")
     ]
     if options.vary and not all(names):
-        raise CairnError(f"--vary is {options.vary}; it must be names of the agent's numbers, such as lr,gamma.")
+        raise CairnError(f"--vary is {options.vary}; it must be names of agent settings, such as lr,gamma.")
 
     from cairn.search.tune import table, tune
 
@@ -96,7 +98,9 @@ def _own(cls: type[T], args: list[str], command: str) -> tuple[T, list[str]]:
         print(f"{lines_of(command)}\n")
         show(cls, prog=f"cairn {command} NAME", after="`cairn train NAME --help` shows the options of train.")
     if named(words) is None:
-        raise CairnError(f"name a recipe to {command} (see cairn list).")
+        raise CairnError(
+            f"name a recipe to {command}, such as `cairn {command} cartpole-ppo`; `cairn list` shows them."
+        )
     import_from_here(task=peek(Which, words).env)
     return options, words
 

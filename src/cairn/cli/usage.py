@@ -52,6 +52,12 @@ or a zoo entry. A task that a file names as module:id is imported only with
 --trust."""
 
 
+def first_of(command: str) -> str:
+    """The first usage of a command, without its options: `cairn train NAME`."""
+    line = next(line for line in USAGE.splitlines() if f"{line} ".startswith(f"  cairn {command} "))
+    return f"`{line.partition('[')[0].strip()}`"
+
+
 def lines_of(command: str) -> str:
     """The usage of one command: its lines, and the lines below that explain them."""
     found, ours = list[str](), False

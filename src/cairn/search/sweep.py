@@ -76,7 +76,7 @@ def _trial(
         if said.returncode == 0:
             said = _run([*CAIRN, "eval", str(folder), "--episodes", str(episodes), "--json", *told], jobs)
         if said.returncode != 0:
-            lines = said.stderr.strip().splitlines() or ["it said nothing"]
+            lines = said.stderr.strip().splitlines() or ["no output"]
             return Trial(seed, folder, fault=lines[-1])
         score.write_text(said.stdout, encoding="utf-8")
     found, last = read_json(score), read_curves(folder).last()
@@ -84,7 +84,7 @@ def _trial(
         mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])
     except (LookupError, TypeError, ValueError) as error:
         raise CairnError(
-            f"{score} is not what an evaluation wrote; remove it, and the policy is scored anew."
+            f"{score} was not written by `cairn eval`; remove it, and the policy is evaluated again."
         ) from error
     judged = figure(read_recipe(folder, trust=True).metric, mean, success)
     return Trial(seed, folder, judged, *((last.step, last.seconds) if last is not None else ()))

@@ -38,7 +38,7 @@ THE_RECIPE = "  (the recipe)"
 def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
     """Go on with the search in `out` until it has so many trials, and write out/best.json; the study."""
     if importlib.util.find_spec("optuna") is None:
-        raise CairnError("the search needs an extra: pip install 'cairn-rl[tune]'.")
+        raise CairnError("`cairn tune` needs an extra: pip install 'cairn-rl[tune]'.")
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -58,7 +58,7 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     if left > 0:
         study.optimize(objective, n_trials=left, n_jobs=jobs, catch=(CairnError,))
     if not any(t.value is not None and t.state.name == "COMPLETE" for t in study.trials):
-        raise CairnError(f"not one trial was finished; {out} holds what they said.")
+        raise CairnError(f"no trial was finished; see the logs in {out}.")
     best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
     (out / "best.json").write_text(json.dumps(to_json(best), indent=2) + "\n", encoding="utf-8")
     return study
@@ -74,7 +74,9 @@ def _study(recipe: Recipe, chosen: Sequence[str], out: Path) -> Any:
         try:
             studies = optuna.get_all_study_summaries(storage)
         except Exception as error:  # whatever SQLite, SQLAlchemy or Optuna make of it
-            raise CairnError(f"{path} is no search that Optuna can read ({type(error).__name__}); {other}") from error
+            raise CairnError(
+                f"{path} is not a database that Optuna can read ({type(error).__name__}); {other}"
+            ) from error
         known = [{k: s.user_attrs.get(k, v) for k, v in meant.items()} for s in studies]
         if [s.study_name for s in studies] != [recipe.name] or not studies[0].user_attrs:
             raise CairnError(f"{out} holds another search than one for {recipe.name}; {other}")
@@ -133,7 +135,7 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
             process.send_signal(signal.SIGKILL)
             process.wait()
     if process.returncode != 0:
-        raise CairnError(f"trial {trial.number} failed; {folder.with_suffix('.log')} holds what it said.")
+        raise CairnError(f"trial {trial.number} failed; see {folder.with_suffix('.log')}.")
     return area(evaluations(folder, recipe.metric), recipe.steps)
 
 

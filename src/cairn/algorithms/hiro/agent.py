@@ -291,11 +291,12 @@ def _both(high: Mapping[str, Part], low: Mapping[str, Part]) -> dict[str, Part]:
 def _positions(cfg: HIROConfig, spec: Spec) -> slice:
     """The slice of the flat observation that subgoals are displacements in."""
     if len(spec.obs_shape) != 1:
-        raise CairnError(f"hiro needs flat observations to point into; this task's have shape {spec.obs_shape}.")
+        raise CairnError(f"hiro needs flat (one-dimensional) observations; this task's have shape {spec.obs_shape}.")
     if cfg.subgoal is None:
         if spec.goal is None:
             raise CairnError(
-                "agent.subgoal is not set, and this task has no goals; give its slice by two numbers, FROM and TO."
+                "agent.subgoal is not set, and this task has no goals; set it to the slice FROM TO of the observation,"
+                " such as 0 2."
             )
         return spec.goal.achieved
     width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
@@ -328,7 +329,9 @@ def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
             f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
         )
     if cfg.low.gamma == 1:
-        raise CairnError("agent.low.gamma is 1; each step of the low level costs, so it cannot look ahead for ever.")
+        raise CairnError(
+            "agent.low.gamma is 1; set it below 1, such as 0.95: the low level's reward is negative at every step."
+        )
     for name, level in (("high", cfg.high), ("low", cfg.low)):
         if level.n_step != 1:
-            raise CairnError(f"agent.{name}.n_step is {level.n_step}; the levels of hiro learn from single steps.")
+            raise CairnError(f"agent.{name}.n_step is {level.n_step}; hiro learns from single steps: set it to 1.")

@@ -52,7 +52,7 @@ class AggreVaTe(BaseAgent):
 
     def __init__(self, cfg: AggreVaTeConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Discrete):
-            raise CairnError("AggreVaTe chooses among a few actions; in continuous spaces use aggrevated.")
+            raise CairnError("AggreVaTe acts in discrete action spaces only; use aggrevated for this task.")
         no_images(spec, "AggreVaTe")
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0

@@ -85,15 +85,15 @@ class AggreVaTeD(BaseAgent):
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec = spec
         if cfg.gradient == "natural" and not cfg.learner.plain_gradient:
-            raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
+            raise CairnError("agent.gradient is natural, which works with reinforce only; with ppo set it to plain.")
         if cfg.updates > 1 and cfg.values != "critics":
-            raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
+            raise CairnError(f"agent.updates is {cfg.updates}; with agent.values {cfg.values} it must be 1.")
         if cfg.against == "own" and cfg.updates == 1:
-            raise CairnError("agent.against is own, which judges actions anew; set agent.updates above 1.")
+            raise CairnError("agent.against is own, which needs agent.updates above 1.")
         if cfg.mirrored and (cfg.updates == 1 or isinstance(spec.action, Discrete)):
-            raise CairnError("agent.mirrored judges continuous actions anew: it needs them, and agent.updates above 1.")
+            raise CairnError("agent.mirrored needs continuous actions and agent.updates above 1.")
         if cfg.noise and isinstance(spec.action, Discrete):
-            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
+            raise CairnError("agent.noise is for continuous actions, and this task's are discrete: set it to 0.")
         made: dict[type, Callable[..., PPO | Reinforce]] = {PPOConfig: PPO, ReinforceConfig: Reinforce}
         mistaken = cfg.mistaken_minmax and cfg.learner.plain_gradient
         plain: dict[str, Any] = {"baseline": "none", "normalise_advantage": False} if mistaken else {}

@@ -51,7 +51,7 @@ class BC(BaseAgent):
         self.spec, self.progress, self.cloning = spec, 0.0, cfg
         self.discrete = isinstance(spec.action, Discrete)
         if cfg.noise and self.discrete:
-            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
+            raise CairnError("agent.noise is for continuous actions, and this task's are discrete: set it to 0.")
         self.bounded = not isinstance(spec.action, Discrete) and spec.action.bounded
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
         images = sees_images(spec)
