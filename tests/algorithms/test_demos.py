@@ -37,7 +37,7 @@ def test_an_episode_that_does_not_end_is_cut_and_says_so(capsys):
     demos = record(Expert(lambda obs: 0, vector.spec), vector, range(3), "CliffWalking-v1", longest=40)
     assert [len(e.reward) for e in demos.episodes] == [40] * 3 and not any(e.terminated for e in demos.episodes)
     assert demos.episodes[0].obs.shape[0] == 41
-    assert capsys.readouterr().err.count("cut after 40 steps") == 1
+    assert capsys.readouterr().err.count("truncated after 40 steps") == 1
 
 
 def test_the_file_holds_what_was_recorded_in_the_environments_units(tmp_path):
@@ -100,9 +100,9 @@ def spoil(path, **changes):
         (lambda p: spoil(p, terminated=np.zeros(2, bool)), "without an end"),
         (lambda p: spoil(p, length=np.array([15, 0, 0])), "without a step"),
         (lambda p: spoil(p, obs=np.zeros((18, 4))), "has observations of shape \\(4,\\)"),
-        (lambda p: spoil(p, obs=np.full((18, 6), np.nan)), "not finite"),
-        (lambda p: spoil(p, action=np.full(15, 9)), "does not have"),
-        (lambda p: spoil(p, action=np.zeros(15)), "another kind"),
+        (lambda p: spoil(p, obs=np.full((18, 6), np.nan)), "NaN or infinite"),
+        (lambda p: spoil(p, action=np.full(15, 9)), "outside the task"),
+        (lambda p: spoil(p, action=np.zeros(15)), "another type"),
     ],
 )
 def test_a_bad_file_is_one_sentence(harm, words, tmp_path):

@@ -281,7 +281,7 @@ def test_demonstrations_are_enough_for_a_clone(tmp_path):
         ({"expert": "dqn", "env": "toy/Aim-v0"}, "is a policy for toy/Corridor-v0, not for toy/Aim-v0"),
         ({"expert": "ppo", "agent": AggreVaTeDConfig()}, "ppo has no Q function"),
         ({"expert": "dqn", "agent": PPOConfig()}, "are used by bc, dagger, aggrevate and aggrevated only"),
-        ({"expert": "dqn", "time_feature": True}, "dqn sees 6 numbers and the task shows 7 numbers"),
+        ({"expert": "dqn", "time_feature": True}, "dqn observes 6 numbers and the task has 7 numbers"),
     ],
 )
 def test_a_wrong_expert_is_one_sentence_before_anything_starts(changes, words, tmp_path, monkeypatch):

@@ -76,11 +76,11 @@ def command_new_env(args: list[str]) -> int:
     from cairn.envs.template import write
 
     task, paths = write(options.name, writable_folder(options.out, "--out"), goal=options.goal)
-    more = " \\\n    --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
+    more = " --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
     print(wrapped(f"Wrote {paths[0]}, the task {task}, and {paths[1]}, its test. In that folder:"))
     print(f"  python -m pytest {paths[1].name}")
     print(f"  cairn doctor {task}")
-    print(f"  cairn train --env {task} --agent sac --steps 20000{more}")
+    print(f"  cairn train --env {task} --agent sac{more} --steps 20000")
     return 0
 
 
