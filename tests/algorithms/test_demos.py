@@ -37,7 +37,7 @@ def test_an_episode_that_does_not_end_is_cut_and_says_so(capsys):
     demos = record(Expert(lambda obs: 0, vector.spec), vector, range(3), "CliffWalking-v1", longest=40)
     assert [len(e.reward) for e in demos.episodes] == [40] * 3 and not any(e.terminated for e in demos.episodes)
     assert demos.episodes[0].obs.shape[0] == 41
-    assert capsys.readouterr().err.count("cut after 40 steps") == 1
+    assert capsys.readouterr().err.count("truncated after 40 steps") == 1
 
 
 def test_the_file_holds_what_was_recorded_in_the_environments_units(tmp_path):
@@ -95,14 +95,14 @@ def spoil(path, **changes):
         (lambda p: p.write_bytes(b"PK" + bytes(300)), "empty, cut short or not a NumPy archive"),
         (lambda p: spoil(p, reward=None), "it lacks reward"),
         (lambda p: spoil(p, action=np.array([object()])), "empty, cut short or not"),  # a pickle is not read
-        (lambda p: spoil(p, length=np.array([5, 5])), "do not add up"),
-        (lambda p: spoil(p, length=np.array(15)), "do not add up"),
+        (lambda p: spoil(p, length=np.array([5, 5])), "do not have the lengths of its episodes"),
+        (lambda p: spoil(p, length=np.array(15)), "do not have the lengths of its episodes"),
         (lambda p: spoil(p, terminated=np.zeros(2, bool)), "without an end"),
         (lambda p: spoil(p, length=np.array([15, 0, 0])), "without a step"),
-        (lambda p: spoil(p, obs=np.zeros((18, 4))), "shows observations of \\(4,\\)"),
-        (lambda p: spoil(p, obs=np.full((18, 6), np.nan)), "not finite"),
-        (lambda p: spoil(p, action=np.full(15, 9)), "does not have"),
-        (lambda p: spoil(p, action=np.zeros(15)), "another kind"),
+        (lambda p: spoil(p, obs=np.zeros((18, 4))), "has observations of shape \\(4,\\)"),
+        (lambda p: spoil(p, obs=np.full((18, 6), np.nan)), "NaN or infinite"),
+        (lambda p: spoil(p, action=np.full(15, 9)), "outside the task"),
+        (lambda p: spoil(p, action=np.zeros(15)), "another type"),
     ],
 )
 def test_a_bad_file_is_one_sentence(harm, words, tmp_path):
@@ -168,8 +168,8 @@ class Elsewhere:
         ({"actions": Elsewhere(external=[("/etc/passwd", 0, 8)])}, "actions in it lies in another file"),
         ({"observations": Elsewhere(is_virtual=True)}, "observations in it lies in another file"),
         ({"rewards": Elsewhere(kind="O")}, "rewards in it holds no numbers"),
-        ({"rewards": None}, "not laid out as Minari"),
-        ({"terminations": np.zeros(0)}, "not laid out as Minari"),
+        ({"rewards": None}, "does not have the layout of Minari"),
+        ({"terminations": np.zeros(0)}, "does not have the layout of Minari"),
     ],
 )
 def test_what_an_hdf5_file_declares_is_checked_before_it_is_read(harm, words, monkeypatch, tmp_path):
@@ -223,7 +223,7 @@ def test_minari_without_its_file_or_package(monkeypatch, tmp_path):
     with pytest.raises(CairnError, match=r"no main_data\.hdf5"):
         read(tmp_path, spec)
     minari(monkeypatch, tmp_path, {"episode_0": {}})
-    with pytest.raises(CairnError, match="not laid out as Minari"):
+    with pytest.raises(CairnError, match="does not have the layout of Minari"):
         read(tmp_path, spec)
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(CairnError, match="pip install h5py"):

@@ -43,7 +43,7 @@ def test_a_value_that_would_grow_for_ever_stays_in_range(q_range, least, most):
 
 @pytest.mark.parametrize("q_range", [(1.0,), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0, 2.0)])
 def test_a_range_that_is_none_is_refused(q_range):
-    with pytest.raises(CairnError, match=r"agent\.q_range is .*two numbers, the least first"):
+    with pytest.raises(CairnError, match=r"agent\.q_range is .*two numbers, the smaller first"):
         DQN(DQNConfig(q_range=q_range), SPEC)
 
 

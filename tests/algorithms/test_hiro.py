@@ -259,7 +259,7 @@ def test_without_a_slice_subgoals_live_in_the_tasks_goal_space():
         (ROOMS, {"subgoal": (0, 1)}, "discrete: agent.low must be a dqn"),
         (SPEC, {"subgoal": (0, 1), "high": TD3Config(n_step=3)}, "agent.high.n_step is 3"),
         (SPEC, {"subgoal": (0, 5), "subgoal_range": (1.0,) * 5, "high": DQNConfig(), "bins": 9}, "agent.bins of 9"),
-        (replace(SPEC, obs_shape=(3, 4)), {"subgoal": (0, 1)}, "flat observations"),
+        (replace(SPEC, obs_shape=(3, 4)), {"subgoal": (0, 1)}, "flat (one-dimensional) observations"),
         (SPEC, {"subgoal": (0, 1), "low": TD3Config(gamma=2.0)}, "agent.low.gamma is 2"),
     ],
 )
@@ -311,7 +311,7 @@ def test_a_level_is_loaded_and_stays_as_it_was_where_frozen(tmp_path):
     for old, new in zip(before.low.actor.parameters(), outcome.agent.low.actor.parameters(), strict=True):
         assert torch.equal(old, new)
     assert outcome.agent.updates[1] == 0 and outcome.agent.updates[0] > 0
-    with pytest.raises(CairnError, match="holds a td3 where agent.low is a sac"):
+    with pytest.raises(CairnError, match="holds a td3 policy, and agent.low is sac"):
         other = replace(PLANE.agent, low=SACConfig(hidden=(32, 32)))
         train(replace(PLANE, agent=other, levels={"low": str(tmp_path / "first")}))
     with pytest.raises(CairnError, match="no level 'middle'"):

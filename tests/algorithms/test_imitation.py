@@ -205,11 +205,14 @@ def test_every_update_of_an_iteration_draws_its_own_actions(learner):
 @pytest.mark.parametrize(
     ("cfg", "words"),
     [
-        (AggreVaTeDConfig(PPOConfig(), gradient="natural"), "agent.gradient is reinforce's"),
-        (AggreVaTeDConfig(SMALL, updates=5, values="fitted"), "allow one an iteration"),
-        (AggreVaTeDConfig(SMALL, against="own"), "set agent.updates above 1"),
-        (AggreVaTeDConfig(SMALL, updates=2, mirrored=True), "agent.mirrored judges continuous actions anew"),
-        (AggreVaTeDConfig(SMALL, noise=0.1), "agent.noise is added to an expert's continuous actions"),
+        (
+            AggreVaTeDConfig(PPOConfig(), gradient="natural"),
+            "agent.gradient is natural, which works with reinforce only",
+        ),
+        (AggreVaTeDConfig(SMALL, updates=5, values="fitted"), "it must be 1"),
+        (AggreVaTeDConfig(SMALL, against="own"), "needs agent.updates above 1"),
+        (AggreVaTeDConfig(SMALL, updates=2, mirrored=True), "agent.mirrored needs continuous actions"),
+        (AggreVaTeDConfig(SMALL, noise=0.1), "agent.noise is for continuous actions"),
         (AggreVaTeDConfig(SMALL, alpha_decay=1.5), "agent.alpha_decay is 1.5"),
         (AggreVaTeDConfig(ReinforceConfig(gamma=2.0)), "agent.learner.gamma is 2"),
     ],

@@ -98,8 +98,12 @@ def test_hits_the_target(name):
 @pytest.mark.parametrize(
     ("agent", "spec", "words"),
     [
-        (SACConfig(), Spec((84, 84, 3), "uint8", Box((1,), (-1.0,), (1.0,))), "SAC reads vectors, not images"),
-        (TD3Config(), Spec((3,), "float32", Box((1,), (-np.inf,), (np.inf,))), "states none; use ppo"),
+        (
+            SACConfig(),
+            Spec((84, 84, 3), "uint8", Box((1,), (-1.0,), (1.0,))),
+            "SAC does not support image observations",
+        ),
+        (TD3Config(), Spec((3,), "float32", Box((1,), (-np.inf,), (np.inf,))), "is unbounded; use ppo"),
     ],
 )
 def test_what_an_agent_cannot_do_is_one_sentence(agent, spec, words):

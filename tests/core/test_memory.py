@@ -35,7 +35,8 @@ def test_the_size_that_fits_is_said(monkeypatch):
     with pytest.raises(CairnError) as told:
         memory.must_fit(1_000_001, 8_000, mapped=False)
     assert str(told.value) == (
-        "a replay of 1,000,001 transitions takes 8.0 GB and there are 8.0 GB of memory; a capacity of 900000 fits."
+        "a replay buffer of 1,000,001 transitions takes 8.0 GB and there are 8.0 GB of memory; a capacity of 900000"
+        " fits."
     )
     memory.must_fit(2_000_000, 8_000, mapped=True)  # other files give way
     with pytest.raises(CairnError, match="16.0 GB of memory; a capacity of 1800000 fits"):
@@ -49,7 +50,7 @@ def test_it_is_said_before_a_file_is_made(tmp_path, capsys):
         main(["train", *huge, "--out", str(tmp_path / "run")])
     told = capsys.readouterr().err.strip()
     assert stop.value.code == 2 and len(told.splitlines()) == 1
-    assert "a replay of 10,000,000,000 transitions takes 72" in told and "fits." in told
+    assert "a replay buffer of 10,000,000,000 transitions takes 72" in told and "fits." in told
     assert not (tmp_path / "run").exists()
 
 
@@ -76,7 +77,7 @@ def test_what_a_game_lacks_is_one_sentence(args, words, tmp_path, capsys):
 def test_hierarchies_are_measured_too():
     level = SACConfig(capacity=10**11)
     agent = HIROConfig(high=SACConfig(), low=level, subgoal=(0, 2), subgoal_range=(0.5, 0.5))
-    with pytest.raises(CairnError, match="a replay of 100,000,000,000 transitions"):
+    with pytest.raises(CairnError, match="a replay buffer of 100,000,000,000 transitions"):
         train(Recipe(env="Pendulum-v1", agent=agent, steps=10**12))
 
 

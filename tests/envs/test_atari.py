@@ -133,7 +133,7 @@ def test_options():
         (Task("ALE/Pong-v5", args={"obs_type": "ram"}), "does not take these arguments"),
         (Task("ALE/Pong-v5", args={"skip": 0}), "env_args.skip is 0; it must be at least 1."),
         (Task("ALE/Pong-v5", args={"size": "big"}), "env_args.size is 'big'; it must be a whole number."),
-        (Task("ALE/Pong-v5", args={"limit": 9}), "env_args.limit is not for you to set: use time_limit."),
+        (Task("ALE/Pong-v5", args={"limit": 9}), "env_args.limit cannot be set: use time_limit."),
     ],
 )
 def test_bad_input_is_one_sentence(task, words):

@@ -39,7 +39,7 @@ def test_a_reward_of_rows_alone_will_do():
         ("EndsOtherwise", "the rule ends the episode and the step did not"),
         ("NeverSaysItEnds", "ends where its goal is reached, and its rule does not say so"),
         ("FourKeys", "and nothing else"),
-        ("Silent", "neither a goal_rule nor a compute_reward"),
+        ("Silent", "neither goal_rule nor compute_reward"),
     ],
 )
 def test_a_wrong_rule_is_refused_with_the_example_that_shows_it(name, words):

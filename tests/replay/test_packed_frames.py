@@ -96,7 +96,7 @@ def test_frames_that_would_overwrite_a_checkpoint_are_refused(tmp_path):
     packed = store(slots=100, each=30, live=100, slack=20, folder=tmp_path)
     packed.save()
     packed.save()
-    with pytest.raises(CairnError, match="more than the 30 bytes that agent.frame_bytes keeps"):
+    with pytest.raises(CairnError, match="agent.frame_bytes is 30, and the compressed frames are larger"):
         for k in range(100):
             packed.write(np.array([k]), picture(k, noise=True)[None])
     assert packed.written <= packed.size - packed.live

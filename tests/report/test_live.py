@@ -84,8 +84,8 @@ def test_ctrl_c_ends_it_with_one_sentence(tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, text=True, preexec_fn=heard, **pipes)
     first = process.stdout.readline()
-    assert first.startswith("http://127.0.0.1:") and "Ctrl-C ends it" in first
+    assert first.startswith("http://127.0.0.1:") and "stop it with Ctrl-C" in first
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and err == ""
-    assert out.strip() == "the report is no longer served; the training is not touched."
+    assert out.strip() == "the report server has stopped; trainings continue."

@@ -18,7 +18,7 @@ def test_an_episode_that_does_not_end_is_cut_and_says_so(capsys):
     for _ in range(2):
         episode = play(up, Task("CliffWalking-v1")(), seed=1, watch=lambda row, point: rows.append(row), longest=30)
     assert episode.length == 30 and episode.total == -30 and len(rows) == 62
-    assert capsys.readouterr().err.count("cut after 30 steps") == 1
+    assert capsys.readouterr().err.count("truncated after 30 steps") == 1
 
 
 def test_a_film_ends_with_the_tasks_limit(tmp_path, monkeypatch):

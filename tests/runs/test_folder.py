@@ -179,7 +179,7 @@ def test_a_run_starts_from_an_earlier_run_of_its_name_and_not_from_itself(tmp_pa
     train(PLAN, Path("runs/small-s0"))
     Path("runs/small-s0-2").mkdir()  # holds no policy
     train(replace(PLAN, start="small"), Path("runs/small-s0-3"))
-    assert "it starts from the policy in runs/small-s0.\n" in capsys.readouterr().err
+    assert "training starts from the policy in runs/small-s0.\n" in capsys.readouterr().err
     with pytest.raises(CairnError, match="this run's own folder|holds no policy"):
         train(replace(PLAN, start="runs/small-s0-4"), Path("runs/small-s0-4"))
     with pytest.raises(CairnError, match="small-s0-2 holds no policy"):
@@ -399,7 +399,7 @@ def test_a_holder_on_another_machine_is_respected_while_it_is_heard_of(tmp_path,
     old = time.time() - 2 * locking.STALE
     os.utime(tmp_path / LOCK, (old, old))
     with Lock(tmp_path) as lock:
-        assert "was left without an end (far, process 7); this one goes on." in capsys.readouterr().err
+        assert "was not closed by its last process (far, process 7); this one takes over." in capsys.readouterr().err
         lock.check()
         (tmp_path / LOCK).write_bytes(json.dumps(held).encode().ljust(locking.SIZE))  # the other one wakes up
         with pytest.raises(CairnError, match="another process has taken over"):
@@ -462,7 +462,7 @@ def test_killed_with_its_workers_alive_the_next_one_takes_over_and_says_so(vecto
         process.wait()
         process.stderr.close()
     with Lock(folder):
-        assert f"process {process.pid}); this one goes on" in capsys.readouterr().err
+        assert f"process {process.pid}); this one takes over" in capsys.readouterr().err
 
 
 # -- resumed from Python and from the command line
@@ -474,29 +474,35 @@ def test_python_and_the_command_line_refuse_the_same(tmp_path, capsys):
     PPO("CartPole-v1", **small).learn(64, out=run, eval_episodes=1)
     before = everything(Path(run))
     wrong = {
-        "a run of ppo; it cannot go on as a2c": lambda: A2C("CartPole-v1").learn(64, out=run, resume=True),
-        "a run of ppo; it cannot go on as dqn": lambda: DQN("CartPole-v1").learn(64, out=run, resume=True),
-        "seed 0; it cannot go on with 5": lambda: PPO("CartPole-v1", seed=5, **small).learn(64, out=run, resume=True),
-        "envs 1; it cannot go on with 2": lambda: PPO("CartPole-v1", envs=2, **small).learn(64, out=run, resume=True),
-        "agent.lr 0.0003; it cannot go on with 0.5": lambda: PPO("CartPole-v1", lr=0.5, **small).learn(
+        "a run of ppo; it cannot be resumed as a2c": lambda: A2C("CartPole-v1").learn(64, out=run, resume=True),
+        "a run of ppo; it cannot be resumed as dqn": lambda: DQN("CartPole-v1").learn(64, out=run, resume=True),
+        "seed 0; it cannot be resumed with 5": lambda: PPO("CartPole-v1", seed=5, **small).learn(
+            64, out=run, resume=True
+        ),
+        "envs 1; it cannot be resumed with 2": lambda: PPO("CartPole-v1", envs=2, **small).learn(
+            64, out=run, resume=True
+        ),
+        "agent.lr 0.0003; it cannot be resumed with 0.5": lambda: PPO("CartPole-v1", lr=0.5, **small).learn(
             64, out=run, resume=True
         ),
         "not lowered to 32": lambda: PPO("CartPole-v1", **small).learn(32, out=run, resume=True),
-        "on CartPole-v1; it cannot go on with Pendulum-v1": lambda: cairn.train("sac-pendulum", out=run, resume=True),
+        "on CartPole-v1; it cannot be resumed with Pendulum-v1": lambda: cairn.train(
+            "sac-pendulum", out=run, resume=True
+        ),
         "a run without a folder cannot be resumed": lambda: PPO("CartPole-v1").learn(64, resume=True),
     }
     for words, call in wrong.items():
         with pytest.raises(CairnError, match=words):
             call()
     options = {
-        "seed 0; it cannot go on with 5": ["--seed", "5"],
-        "agent.lr 0.0003; it cannot go on with 0.5": ["--agent.lr", "0.5"],
+        "seed 0; it cannot be resumed with 5": ["--seed", "5"],
+        "agent.lr 0.0003; it cannot be resumed with 0.5": ["--agent.lr", "0.5"],
         "not lowered to 32": ["--steps", "32"],
     }
     for words, some in options.items():
         assert words in refused(capsys, "train", run, "--resume", *some)
         assert words in refused(capsys, "train", "--resume", "--out", run, *some)
-    assert "cannot go on as sac" in refused(
+    assert "cannot be resumed as sac" in refused(
         capsys, "train", "--env", "CartPole-v1", "--agent", "sac", "--resume", "--out", run
     )
     assert "leave one out" in refused(capsys, "train", run, "--resume", "--out", run)
@@ -538,7 +544,7 @@ def test_another_expert_or_other_demonstrations_of_the_same_name_are_refused(tmp
     Path("1.npz").replace("d.npz")
     for folder, asked, words in (("by-expert", plan, "expert small"), ("by-demos", shown, r"demos d\.npz")):
         before = everything(Path(folder))
-        with pytest.raises(CairnError, match=f"{words}, and that is no longer what it was"):
+        with pytest.raises(CairnError, match=f"{words}, which has changed since the run"):
             train(replace(asked, steps=80), Path(folder), resume=True)
         assert everything(Path(folder)) == before
 

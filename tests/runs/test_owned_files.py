@@ -61,7 +61,7 @@ def test_a_policy_is_not_exported_onto_itself(
     before = contents(tmp_path)
     with pytest.raises(SystemExit) as stop:
         main(["export", str(tmp_path / "mine"), "--out", str(tmp_path / "x" / ".." / "mine"), "--half"])
-    assert stop.value.code == 2 and "is the policy itself" in capsys.readouterr().err
+    assert stop.value.code == 2 and "is the folder of the policy" in capsys.readouterr().err
     assert contents(tmp_path) == before
 
 

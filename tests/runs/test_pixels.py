@@ -74,7 +74,7 @@ def test_six_hundred_steps_equal_three_hundred_a_kill_and_the_rest(name, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("judged", "words"), [({"size": 40}, "other things than it is learned on"), ({"sise": 40}, "sise")]
+    ("judged", "words"), [({"size": 40}, "other observation or action spaces than in training"), ({"sise": 40}, "sise")]
 )
 def test_what_a_policy_is_judged_on_is_looked_at_before_it_learns(tmp_path, judged, words):
     recipe = replace(RECIPES["frames"], eval_args=judged, steps=10**9)

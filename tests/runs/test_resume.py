@@ -327,7 +327,7 @@ def test_a_larger_replay_is_refused(tmp_path):
     plan = replace(plan, agent=replace(plan.agent, capacity=120))
     train(plan, tmp_path)
     larger = replace(plan, agent=replace(plan.agent, capacity=50_000), steps=300)
-    with pytest.raises(CairnError, match=r"agent\.capacity 120; it cannot go on with 200"):
+    with pytest.raises(CairnError, match=r"agent\.capacity 120; it cannot be resumed with 200"):
         train(larger, tmp_path, resume=True)
 
 
@@ -371,7 +371,7 @@ def test_a_run_shorter_than_a_checkpoint_can_be_lengthened_and_a_refusal_destroy
     train(short, tmp_path)
     before = {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()}
     narrow = replace(short, checkpoint_every=100)  # less is kept for the time after a checkpoint
-    with pytest.raises(CairnError, match="with checkpoint_every 1500; it cannot go on with 100"):
+    with pytest.raises(CairnError, match="with checkpoint_every 1500; it cannot be resumed with 100"):
         train(narrow, tmp_path, resume=True)
     assert {f.name: f.stat().st_size for f in (tmp_path / "replay").iterdir()} == before
     with pytest.raises(CairnError, match="already holds a run"):
@@ -414,15 +414,15 @@ def test_what_would_give_other_weights_is_refused_by_its_name(tmp_path):
     before = contents(tmp_path)
     agent = plan.agent
     wrong = {
-        "seed 7; it cannot go on with 5": replace(plan, seed=5),
-        "envs 2; it cannot go on with 4": replace(plan, envs=4),
-        "agent.gamma 0.99; it cannot go on with 0.5": replace(plan, agent=replace(agent, gamma=0.5)),
-        "agent.lr .* it cannot go on with 0.5": replace(plan, agent=replace(agent, lr=constant(0.5))),
-        "agent.capacity 300; it cannot go on with 200": replace(plan, agent=replace(agent, capacity=200)),
-        "env_args {}; it cannot go on with": replace(plan, env_args={"sutton_barto_reward": True}),
-        "eval_episodes 2; it cannot go on with 3": replace(plan, eval_episodes=3),
-        "checkpoint_every 100; it cannot go on with 50": replace(plan, checkpoint_every=50),
-        "holds a run of dqn; it cannot go on as a2c": replace(plan, agent=A2CConfig(**SMALL)),
+        "seed 7; it cannot be resumed with 5": replace(plan, seed=5),
+        "envs 2; it cannot be resumed with 4": replace(plan, envs=4),
+        "agent.gamma 0.99; it cannot be resumed with 0.5": replace(plan, agent=replace(agent, gamma=0.5)),
+        "agent.lr .* it cannot be resumed with 0.5": replace(plan, agent=replace(agent, lr=constant(0.5))),
+        "agent.capacity 300; it cannot be resumed with 200": replace(plan, agent=replace(agent, capacity=200)),
+        "env_args {}; it cannot be resumed with": replace(plan, env_args={"sutton_barto_reward": True}),
+        "eval_episodes 2; it cannot be resumed with 3": replace(plan, eval_episodes=3),
+        "checkpoint_every 100; it cannot be resumed with 50": replace(plan, checkpoint_every=50),
+        "holds a run of dqn; it cannot be resumed as a2c": replace(plan, agent=A2CConfig(**SMALL)),
         "its steps can be raised, but not lowered to 200": replace(plan, steps=200),
     }
     for words, other in wrong.items():

@@ -147,7 +147,7 @@ def test_seeds_decide_and_games_begin_at_different_frames(backend):
     ("task", "words"),
     [
         (Task("CartPole-v1"), "plays Atari games only"),
-        (Task("ALE/BasicMath-v5", args={"mode": 6}), "in their first mode only"),
+        (Task("ALE/BasicMath-v5", args={"mode": 6}), "the default mode and difficulty only"),
         (Task("ALE/Pog-v5"), "Did you mean ALE/Pong-v5?"),
         (Task("ALE/Pong-v5", args={"frame_skip": 4}), "does not take these arguments"),
         (Task("ALE/Pong-v5", args={"sticky": 1.5}), "env_args.sticky is 1.5; it must be between 0 and 1."),

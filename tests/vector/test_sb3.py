@@ -53,7 +53,7 @@ def test_a_row_that_is_no_step_cannot_be_hidden_from_them():
     envs = ForSB3(make_vector(Task("CartPole-v1", 1), 2, backend="envpool"))
     envs.reset()
     envs.step(np.zeros(2, np.int64))
-    with pytest.raises(CairnError, match="VecEnv has no word"):
+    with pytest.raises(CairnError, match="VecEnv cannot represent"):
         envs.step(np.zeros(2, np.int64))
 
 

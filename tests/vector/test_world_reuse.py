@@ -255,7 +255,7 @@ def test_vectors_of_the_callers_are_left_as_they_are_which_is_said_once(cls, cap
     finally:
         envs.close()
     assert envs.env is given and not made
-    assert capsys.readouterr().err.count("not made anew") == 1
+    assert capsys.readouterr().err.count("not recreated at a reset") == 1
 
 
 def test_pure_ones_are_not_made_anew_and_worn_ones_are_closed():

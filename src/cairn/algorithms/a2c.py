@@ -25,20 +25,20 @@ from cairn.nets.seeding import seeded
 
 @dataclass(frozen=True)
 class A2CConfig:
-    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own
-    activation: Activation = "tanh"
-    lr: Rate = constant(7e-4)
-    horizon: Count = 5  # T: steps of each environment in a rollout
-    gamma: Unit = 0.99  # γ
-    lam: Unit = 1.0  # λ; 1 is the paper's T-step return
-    value_weight: NonNegative = 0.5
-    entropy_weight: Rate = constant(0.0)
-    max_norm: Positive = 0.5
-    rmsprop: bool = True  # the paper's optimiser; else Adam
-    normalise_advantage: bool = False
-    normalise_obs: bool = False
-    log_std: float = 0.0
-    cnn: Vision = "nature"  # what reads images
+    hidden: Widths = (64, 64)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
+    activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
+    lr: Rate = constant(7e-4)  # learning rate, a number or a schedule (SB3: learning_rate)
+    horizon: Count = 5  # steps per environment in one rollout (SB3: n_steps)
+    gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
+    lam: Unit = 1.0  # λ of generalised advantage estimation; 1: the paper's T-step return (SB3: gae_lambda)
+    value_weight: NonNegative = 0.5  # weight of the value loss (SB3: vf_coef)
+    entropy_weight: Rate = constant(0.0)  # weight of the entropy bonus, a number or a schedule (SB3: ent_coef)
+    max_norm: Positive = 0.5  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
+    rmsprop: bool = True  # use RMSprop as in the paper instead of Adam (SB3: use_rms_prop)
+    normalise_advantage: bool = False  # scale the advantages of a batch to mean 0 and std 1 (SB3: normalize_advantage)
+    normalise_obs: bool = False  # normalise observations by running mean and std (SB3: VecNormalize norm_obs)
+    log_std: float = 0.0  # log of the initial std of continuous actions (SB3: policy_kwargs log_std_init)
+    cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 

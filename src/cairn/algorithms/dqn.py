@@ -35,31 +35,32 @@ from cairn.nets.values import ReturnHead, q_net
 class DQNConfig:
     discrete: ClassVar[bool] = True  # the action spaces it acts in
 
-    hidden: Widths = (256, 256)  # units of each layer of Q; images have a network of their own
-    lr: Rate = constant(1e-3)
-    gamma: Unit = 0.99  # γ
-    batch_size: Count = 64
-    capacity: Count = 100_000  # transitions kept
-    frame_bytes: Natural = 0  # stacked frames compressed, so many bytes kept for each; 0: as they are
-    learning_starts: Natural = 1_000  # steps of random actions first
-    updates_per_step: Positive = 0.5  # gradient steps per environment step
-    n_step: Ahead = 1  # n
-    double: bool = True  # choose with Q, judge with the target
-    dueling: bool = False  # Q = V + A - mean A
-    quantiles: Natural = 0  # K of the return, whose mean is Q; 0: the mean alone
-    priority: Unit = 0.0  # α: drawn in proportion to |δ|^α; 0: evenly
-    priority_beta: Share = linear(0.4, 1.0)  # β: how far the uneven draw is corrected
-    epsilon: Share = linear(1.0, 0.05, 0.2)  # ε
-    epsilon_spread: NonNegative = 0.0  # α: environment i of N has ε^(1 + αi / (N - 1)); 0: all have ε
-    tau: Unit = 1.0  # τ: share of Q taken over at each target update
-    target_every: Count = 250  # updates between target updates
-    max_norm: Positive = 10.0  # gradient norm
-    adam_eps: Positive = 1e-8  # in the denominator: larger, it keeps steps small where gradients are
-    q_range: tuple[float, ...] | None = None  # (least, most) a return can be, where that is known: targets keep to it
-    normalise: bool = False  # observations and goals, by running statistics
-    layer_norm: bool = False  # centred and scaled layers (Gallici et al. 2025), against units that die
-    relative_goals: bool = False  # see the goal as a displacement from what is achieved
-    cnn: Vision = "nature"  # what reads images
+    hidden: Widths = (256, 256)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
+    lr: Rate = constant(1e-3)  # learning rate, a number or a schedule (SB3: learning_rate)
+    gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
+    batch_size: Count = 64  # minibatch size in transitions (SB3: batch_size)
+    capacity: Count = 100_000  # size of the replay buffer in transitions (SB3: buffer_size)
+    frame_bytes: Natural = 0  # compress stacked frames and reserve this many bytes for each; 0: no compression
+    learning_starts: Natural = 1_000  # steps of random actions before the first update (SB3: learning_starts)
+    updates_per_step: Positive = 0.5  # gradient steps per environment step (SB3: gradient_steps / train_freq)
+    n_step: Ahead = 1  # steps n of the n-step return (SB3: n_steps of off-policy algorithms)
+    double: bool = True  # double DQN: the online network chooses the action, the target network evaluates it
+    dueling: bool = False  # dueling network: Q = V + A - mean A
+    quantiles: Natural = 0  # number of quantiles of the return (QR-DQN: n_quantiles); 0: only the mean
+    priority: Unit = 0.0  # exponent α of prioritised replay, P ∝ |δ|^α; 0: uniform sampling
+    priority_beta: Share = linear(0.4, 1.0)  # exponent β of its importance weights, number or schedule
+    # probability ε of a random action, a number or a schedule (SB3: exploration_initial_eps, _final_eps, _fraction)
+    epsilon: Share = linear(1.0, 0.05, 0.2)
+    epsilon_spread: NonNegative = 0.0  # x: environment i of N explores with ε^(1 + x i / (N - 1)); 0: all with ε
+    tau: Unit = 1.0  # soft update coefficient τ of the target network; 1: a full copy (SB3: tau)
+    target_every: Count = 250  # gradient steps between target network updates (SB3: target_update_interval, in steps)
+    max_norm: Positive = 10.0  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
+    adam_eps: Positive = 1e-8  # epsilon of Adam; larger values shorten the steps of small gradients
+    q_range: tuple[float, ...] | None = None  # (min, max) of a return, to clip targets; None: no clipping
+    normalise: bool = False  # normalise observations and goals by running mean and std (SB3: VecNormalize)
+    layer_norm: bool = False  # layer normalisation after each layer (Gallici et al. 2025)
+    relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
+    cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 
@@ -72,7 +73,7 @@ class DQN(BaseAgent):
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0
         if cfg.q_range is not None and (len(cfg.q_range) != 2 or not cfg.q_range[0] < cfg.q_range[1]):
-            raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the least first.")
+            raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the smaller first.")
         self.actions = spec.action.n
         seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
         self.encoder = Encoder(spec, images=images, **seen).to(device)

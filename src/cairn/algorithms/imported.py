@@ -39,18 +39,18 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class ImportedConfig:
-    algorithm: Algorithm = "ppo"  # what trained it
-    hidden: Layers = (64, 64)  # units of each layer; none is a linear policy
-    activation: str = "tanh"
-    noise: Noise = "constant"  # what log σ is: absent, constant, a second output, or weights of squared features (gSDE)
-    squash: bool = False  # actions pass through tanh
-    clip_mean: NonNegative = 0.0  # |mean| is kept within this before tanh; 0 leaves it free
-    epsilon: Unit = 0.0  # ε of a dqn that explores
-    critic_hidden: Layers = (64, 64)
-    critics: Natural = 1  # networks of V(s) (ppo, a2c) or of Q(s, a) (sac, td3, ddpg); a dqn is its own
-    gamma: Unit = 0.99  # γ that its values are of
-    reward_scale: Positive = 1.0  # its critics saw rewards divided by this
-    normalise: bool = False  # observations, by the statistics that came with it
+    algorithm: Algorithm = "ppo"  # Stable-Baselines3 algorithm that trained the policy
+    hidden: Layers = (64, 64)  # units per hidden layer of the policy; () is linear
+    activation: str = "tanh"  # activation function of the hidden layers
+    noise: Noise = "constant"  # form of log σ: none, constant, a network output, or weights of squared features (gSDE)
+    squash: bool = False  # actions pass through tanh (SB3: squash_output)
+    clip_mean: NonNegative = 0.0  # the mean is clipped to ± this before tanh; 0: not clipped (SB3: clip_mean)
+    epsilon: Unit = 0.0  # probability ε of a random action while a dqn explores
+    critic_hidden: Layers = (64, 64)  # units per hidden layer of the critics
+    critics: Natural = 1  # number of value networks: V(s) for ppo and a2c, Q(s, a) for sac, td3 and ddpg
+    gamma: Unit = 0.99  # discount factor γ of its value networks
+    reward_scale: Positive = 1.0  # factor by which rewards were divided when its critics were trained
+    normalise: bool = False  # normalise observations by the imported statistics (SB3: VecNormalize)
 
 
 class Statistics(nn.Module):
@@ -150,7 +150,7 @@ class Imported(BaseAgent):
         if self.cfg.algorithm == "dqn":
             return self._all_q(obs).gather(1, action[:, None])[:, 0]
         if self.cfg.algorithm in ("ppo", "a2c") or not self.critics:
-            raise CairnError(f"a policy of {self.cfg.algorithm} judges states, not actions: it has no Q.")
+            raise CairnError(f"a policy of {self.cfg.algorithm} has no Q function, only a value of states.")
         return self._least(torch.cat([self.encode(obs), action], 1))
 
     def value(self, obs: Tensor) -> Tensor:

@@ -49,8 +49,8 @@ class Player:
             task
         ):
             raise CairnError(
-                f"this policy sees {mine.obs_shape} and takes {_taken(mine)}; its task shows {task.obs_shape} and wants"
-                f" {_taken(task)}: it was saved with another task, or with other arguments."
+                f"this policy has observations {mine.obs_shape} and {_taken(mine)}, and its task {task.obs_shape} and"
+                f" {_taken(task)}: it was saved with another task or other arguments."
             )
 
     def alone(self, count: int) -> Solo:

@@ -34,24 +34,24 @@ from cairn.nets.seeding import seeded
 class PPOConfig:
     plain_gradient: ClassVar[bool] = False  # of log π(a|s) A, without clipping
 
-    hidden: Widths = (64, 64)  # units of each layer; images have a network of their own
-    activation: Activation = "tanh"
-    lr: Rate = constant(3e-4)
-    horizon: Count = 2048  # T: steps of each environment in a rollout
-    epochs: Count = 10  # K
-    batch_size: Count = 64  # M
-    gamma: Unit = 0.99  # γ
-    lam: Unit = 0.95  # λ
-    clip: Rate = constant(0.2)  # ε
-    value_clip: Positive | None = None  # None: no clipping of the value's change
-    value_weight: NonNegative = 0.5  # c₁
-    entropy_weight: Rate = constant(0.0)  # c₂
-    target_kl: Positive | None = None  # leave the epochs when KL(old ‖ new) is past 1.5 times this
-    max_norm: Positive = 0.5
-    log_std: float = 0.0  # log σ at the start, continuous actions
-    normalise_obs: bool = False
-    normalise_reward: bool = False  # by the standard deviation of the discounted return
-    cnn: Vision = "nature"  # what reads images
+    hidden: Widths = (64, 64)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
+    activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
+    lr: Rate = constant(3e-4)  # learning rate, a number or a schedule (SB3: learning_rate)
+    horizon: Count = 2048  # steps per environment in one rollout (SB3: n_steps)
+    epochs: Count = 10  # passes over each rollout (SB3: n_epochs)
+    batch_size: Count = 64  # minibatch size in transitions (SB3: batch_size)
+    gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
+    lam: Unit = 0.95  # λ of generalised advantage estimation (SB3: gae_lambda)
+    clip: Rate = constant(0.2)  # clip range ε of the probability ratio, a number or a schedule (SB3: clip_range)
+    value_clip: Positive | None = None  # clip range of the value update; None: not clipped (SB3: clip_range_vf)
+    value_weight: NonNegative = 0.5  # weight c₁ of the value loss (SB3: vf_coef)
+    entropy_weight: Rate = constant(0.0)  # weight c₂ of the entropy bonus, number or schedule (SB3: ent_coef)
+    target_kl: Positive | None = None  # end the epochs once KL(old ‖ new) exceeds 1.5 times this (SB3: target_kl)
+    max_norm: Positive = 0.5  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
+    log_std: float = 0.0  # log of the initial std of continuous actions (SB3: policy_kwargs log_std_init)
+    normalise_obs: bool = False  # normalise observations by running mean and std (SB3: VecNormalize norm_obs)
+    normalise_reward: bool = False  # divide rewards by the running std of the return (SB3: VecNormalize norm_reward)
+    cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
 
 

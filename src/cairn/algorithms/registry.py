@@ -79,7 +79,7 @@ class Algorithm:
         return self.config.__name__.removesuffix("Config")
 
 
-NO_REPLAY = "hindsight is a kind of replay; use it with an agent that has one: dqn, sac or td3."
+NO_REPLAY = "hindsight needs an agent with a replay buffer: dqn, sac or td3."
 ON_POLICY: dict[str, Any] = {"loop": on_policy, "attributes": ("horizon",), "hindsight": NO_REPLAY}
 OFF_POLICY: dict[str, Any] = {"loop": off_policy, "replay": make_replay, "learners": one_learner}
 OFF_POLICY["settings"] = REPLAY_SETTINGS
@@ -184,7 +184,7 @@ for _entry in (
         weights_depend_on=("subgoal", "subgoal_range", "every", "bins", "hide"),
         learners=hiro.learners,
         levels=True,
-        hindsight="with hiro each level has its own: use agent.low_hindsight and agent.high_hindsight.",
+        hindsight="hindsight is set per level with hiro: use agent.low_hindsight and agent.high_hindsight.",
     ),
     Algorithm("imported", ImportedConfig, Imported, on_policy, trained=False, hindsight=NO_REPLAY),
     Algorithm("ppo", PPOConfig, PPO, **ON_POLICY),
@@ -203,15 +203,17 @@ def names() -> list[str]:
     return [name for name, one in ALGORITHMS.items() if one.trained]
 
 
+def owners(field: str) -> list[str]:
+    """The algorithms that can be trained and whose config has this field."""
+    return [name for name in names() if field in {f.name for f in fields(ALGORITHMS[name].config)}]
+
+
 def algorithm_of(cfg: Any) -> Algorithm:
     """The entry of a config; CairnError where it has none."""
     for one in ALGORITHMS.values():
         if type(cfg) is one.config:
             return one
-    raise CairnError(
-        f"{type(cfg).__name__} is not the config of a registered algorithm; use one of"
-        f" {', '.join(KINDS.types)}, or register yours with cairn.register."
-    )
+    raise CairnError(f"{type(cfg).__name__} is not the config of a registered algorithm; add it with cairn.register.")
 
 
 def agent_name(cfg: Any) -> str:
@@ -222,7 +224,7 @@ def agent_name(cfg: Any) -> str:
 def config_type(name: str) -> type[Any]:
     """'sac' -> SACConfig, of an algorithm that can be trained."""
     if name in ALGORITHMS and not ALGORITHMS[name].trained:
-        raise CairnError("an imported policy comes from `cairn import` and is not trained.")
+        raise CairnError("an imported policy comes from `cairn import` and cannot be trained; use it as an expert.")
     if name not in ALGORITHMS:
         raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(names())}.{closest(name, names())}")
     return ALGORITHMS[name].config

@@ -26,18 +26,18 @@ from cairn.nets.seeding import seeded
 class ReinforceConfig:
     plain_gradient: ClassVar[bool] = True  # of log π(a|s) A, without clipping
 
-    hidden: Widths = (64, 64)
-    activation: Activation = "tanh"
-    lr: Rate = constant(1e-3)
-    gamma: Unit = 0.99  # γ
-    batch_size: Natural = 0  # steps of a gradient, each taken once; 0: all that was played, in one
-    baseline: Literal["none", "mean", "value"] = "value"  # b(s): nothing, the batch's mean return, a learned V(s)
-    normalise_advantage: bool = True
-    value_weight: NonNegative = 0.5
-    entropy_weight: Rate = constant(0.0)
-    max_norm: Positive = 0.5
-    log_std: float = 0.0
-    normalise_obs: bool = False
+    hidden: Widths = (64, 64)  # units per hidden layer (SB3: policy_kwargs net_arch)
+    activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
+    lr: Rate = constant(1e-3)  # learning rate, a number or a schedule (SB3: learning_rate)
+    gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
+    batch_size: Natural = 0  # minibatch size in steps, one pass; 0: the whole rollout in one gradient step
+    baseline: Literal["none", "mean", "value"] = "value"  # b(s): none, mean return of the batch, learned V(s)
+    normalise_advantage: bool = True  # scale the advantages of a batch to mean 0 and std 1 (SB3: normalize_advantage)
+    value_weight: NonNegative = 0.5  # weight of the value loss (SB3: vf_coef)
+    entropy_weight: Rate = constant(0.0)  # weight of the entropy bonus, a number or a schedule (SB3: ent_coef)
+    max_norm: Positive = 0.5  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
+    log_std: float = 0.0  # log of the initial std of continuous actions (SB3: policy_kwargs log_std_init)
+    normalise_obs: bool = False  # normalise observations by running mean and std (SB3: VecNormalize norm_obs)
 
 
 class Reinforce(BaseAgent):

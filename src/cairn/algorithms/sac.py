@@ -37,23 +37,23 @@ LOG_STD = (-20.0, 2.0)
 class SACConfig(PlainReplay):
     discrete: ClassVar[bool] = False  # the action spaces it acts in
 
-    hidden: Widths = (256, 256)
-    activation: Activation = "relu"
-    lr: Rate = constant(3e-4)
-    gamma: Unit = 0.99  # γ
-    tau: Unit = 0.005  # τ: how fast the target critics follow
-    batch_size: Count = 256
-    capacity: Count = 1_000_000
-    learning_starts: Natural = 1_000  # steps of random actions first
-    updates_per_step: Positive = 1.0  # gradient steps per environment step
-    n_step: Ahead = 1
-    ensemble: Count = 2  # critics; above two, the target takes the least of a random pair
-    layer_norm: bool = False  # in the critics
-    normalise: bool = False  # observations and goals, by running statistics
-    relative_goals: bool = False  # see the goal as a displacement from what is achieved
-    alpha: Positive = 1.0  # α at the start
-    learn_alpha: bool = True  # hold the entropy at `target_entropy`
-    target_entropy: float | None = None  # H̄; None is -dim
+    hidden: Widths = (256, 256)  # units per hidden layer (SB3: policy_kwargs net_arch)
+    activation: Activation = "relu"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
+    lr: Rate = constant(3e-4)  # learning rate, a number or a schedule (SB3: learning_rate)
+    gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
+    tau: Unit = 0.005  # soft update coefficient τ of the target critics (SB3: tau)
+    batch_size: Count = 256  # minibatch size in transitions (SB3: batch_size)
+    capacity: Count = 1_000_000  # size of the replay buffer in transitions (SB3: buffer_size)
+    learning_starts: Natural = 1_000  # steps of random actions before the first update (SB3: learning_starts)
+    updates_per_step: Positive = 1.0  # gradient steps per environment step (SB3: gradient_steps / train_freq)
+    n_step: Ahead = 1  # steps n of the n-step return (SB3: n_steps of off-policy algorithms)
+    ensemble: Count = 2  # number of critics; the target is the minimum of a random pair (SB3: n_critics)
+    layer_norm: bool = False  # layer normalisation in the critics
+    normalise: bool = False  # normalise observations and goals by running mean and std (SB3: VecNormalize)
+    relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
+    alpha: Positive = 1.0  # initial entropy coefficient α (SB3: ent_coef)
+    learn_alpha: bool = True  # learn α so that the entropy stays at target_entropy (SB3: ent_coef="auto")
+    target_entropy: float | None = None  # entropy in nats; None: minus the action dimensions (SB3: target_entropy)
 
 
 class SAC(BaseAgent):
@@ -63,7 +63,9 @@ class SAC(BaseAgent):
         if not isinstance(spec.action, Box):
             raise CairnError("SAC acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
         if not spec.action.bounded:
-            raise CairnError("SAC's actions lie between bounds, and this task states none; use ppo, or bound them.")
+            raise CairnError(
+                "SAC needs a bounded action space, and this task's is unbounded; use ppo, or give its Box bounds."
+            )
         no_images(spec, "SAC")
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0

@@ -29,23 +29,23 @@ from cairn.nets.seeding import seeded
 class TD3Config(PlainReplay):
     discrete: ClassVar[bool] = False  # the action spaces it acts in
 
-    hidden: Widths = (256, 256)
-    lr: Rate = constant(1e-3)
-    actor_lr: Rate | None = None  # None: as the critics'
-    gamma: Unit = 0.99  # γ
-    tau: Unit = 0.005  # τ: how fast the targets follow
-    batch_size: Count = 256
-    capacity: Count = 1_000_000
-    learning_starts: Natural = 1_000  # steps of random actions first
-    updates_per_step: Positive = 1.0
-    n_step: Ahead = 1
-    noise: NonNegative = 0.1  # σ of exploration
-    target_noise: NonNegative = 0.2  # σ̃ of target smoothing
-    noise_clip: NonNegative = 0.5  # c
-    huber: bool = False  # the critics' loss, linear beyond an error of 1
-    policy_delay: Count = 2  # d: critic updates per actor update
-    normalise: bool = False  # observations and goals, by running statistics
-    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    hidden: Widths = (256, 256)  # units per hidden layer (SB3: policy_kwargs net_arch)
+    lr: Rate = constant(1e-3)  # learning rate of the critics, a number or a schedule (SB3: learning_rate)
+    actor_lr: Rate | None = None  # learning rate of the actor; None: the same as the critics'
+    gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
+    tau: Unit = 0.005  # soft update coefficient τ of the target critics (SB3: tau)
+    batch_size: Count = 256  # minibatch size in transitions (SB3: batch_size)
+    capacity: Count = 1_000_000  # size of the replay buffer in transitions (SB3: buffer_size)
+    learning_starts: Natural = 1_000  # steps of random actions before the first update (SB3: learning_starts)
+    updates_per_step: Positive = 1.0  # gradient steps per environment step (SB3: gradient_steps / train_freq)
+    n_step: Ahead = 1  # steps n of the n-step return (SB3: n_steps of off-policy algorithms)
+    noise: NonNegative = 0.1  # std σ of Gaussian exploration noise; actions lie in [-1, 1] (SB3: action_noise)
+    target_noise: NonNegative = 0.2  # std of the noise added to target actions (SB3: target_policy_noise)
+    noise_clip: NonNegative = 0.5  # clip range of that target noise (SB3: target_noise_clip)
+    huber: bool = False  # Huber loss for the critics, linear beyond an error of 1; false: squared error
+    policy_delay: Count = 2  # critic updates per actor update (SB3: policy_delay)
+    normalise: bool = False  # normalise observations and goals by running mean and std (SB3: VecNormalize)
+    relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
 
 
 class TD3(BaseAgent):
@@ -55,7 +55,9 @@ class TD3(BaseAgent):
         if not isinstance(spec.action, Box):
             raise CairnError("TD3 acts in continuous action spaces only; use dqn, ppo or a2c for this task.")
         if not spec.action.bounded:
-            raise CairnError("TD3's actions lie between bounds, and this task states none; use ppo, or bound them.")
+            raise CairnError(
+                "TD3 needs a bounded action space, and this task's is unbounded; use ppo, or give its Box bounds."
+            )
         no_images(spec, "TD3")
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0

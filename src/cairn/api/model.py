@@ -11,13 +11,13 @@ import numpy as np
 
 from cairn.algorithms.imitation.expert import is_agent
 from cairn.algorithms.registry import ALGORITHMS, agent_name, config_type
-from cairn.api.arguments import changed, disk_errors, folder_path, run_folder
+from cairn.api.arguments import changed, disk_errors, folder_path, run_folder, unknown_setting
 from cairn.core.agent import Agent
 from cairn.core.calls import called
 from cairn.core.checks import Count, Envs, Episodes, EpisodeSeed, Natural, Parallel, fit, short, validated
 from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError
-from cairn.core.sb3_names import WITHOUT, hint
+from cairn.core.sb3_names import WITHOUT
 from cairn.core.seeding import derive
 from cairn.core.types import Array, Box
 from cairn.doctor.watchers import watching
@@ -68,16 +68,15 @@ class Model:
         self, env: str | Task, *, seed: int = 0, envs: int = 1, device: str = "cpu", threads: int = 1, **config: Any
     ) -> None:
         if not self.kind:
-            raise CairnError("Model has no algorithm; use one of its kinds, such as cairn.PPO or cairn.SAC.")
+            raise CairnError("Model has no algorithm; use a class such as cairn.PPO or cairn.SAC.")
         self.task = as_task(env)
         self.seed, self.envs = fit("seed", seed, Natural), fit("envs", envs, Envs)
         self.device, self.threads = resolve_device(device), fit("threads", threads, Parallel)
         cls = config_type(self.kind)
-        known = {f.name: f for f in fields(cls)}
+        known = {f.name for f in fields(cls)}
         for name in config:
             if name not in known:
-                here = [*known, "seed", "envs", "device", "threads"]
-                raise CairnError(f"{cls.__name__} has no field {name!r}.{hint(name, here)}")
+                raise unknown_setting(self.kind, name, ("seed", "envs", "device", "threads"))
         self.config = validated(cls(**config), "")
         probe = self.task()
         try:
@@ -103,10 +102,10 @@ class Model:
         steps, name = fit("steps", steps, Count), type(self).__name__
         for one in recipe:
             if one in ("env", "agent", "device"):
-                raise CairnError(f"learn takes no {one}: this model has its own; make another {name} for that.")
+                raise CairnError(f"learn takes no {one}: the model already has one; make another {name}.")
             if one in OF_THE_TASK:
                 raise CairnError(
-                    f"learn takes no {one}: the agent was made for another task than that; write"
+                    f"learn takes no {one}: it would change the task, which the model was made for; write"
                     f" {name}(cairn.envs.task.Task({self.task.id!r}, {one.removeprefix('env_')}=...))."
                 )
         own: dict[str, Any] = {
@@ -127,7 +126,8 @@ class Model:
         expert, changes = split_expert(recipe)
         folder, resume = run_folder(out), fit("resume", resume, bool)
         trust, typed = fit("trust", trust, bool), Recipe(**own, eval_every=steps, name=f"{self.kind}-{self.task.id}")
-        plan = changed(replace(stored(folder)[0], **own) if resume and folder is not None else typed, changes)
+        begun = replace(stored(folder)[0], **own) if resume and folder is not None else typed
+        plan = changed(begun, changes, model=name)
         if resume and folder is not None and "eval_args" not in changes:  # what its file adds to the model's own task
             check_task(plan.judged_task, folder / CONFIG, trust=trust, typed=typed.judged_task)
         with disk_errors():
@@ -160,7 +160,7 @@ class Model:
             getattr(state, name).shape == part.shape for name, part in vars(fresh).items()
         )
         if not same:
-            raise CairnError("state must be what predict returned before, for as many observations as now.")
+            raise CairnError("state must be the one that predict returned before, for the same number of observations.")
         return state
 
     def _no_action(self) -> Array:
@@ -215,7 +215,7 @@ class Model:
         mine, theirs = ((one.obs_shape, one.obs_dtype, one.action) for one in (model.spec, saved.agent.spec))
         if mine != theirs:
             raise CairnError(
-                f"{path} was trained on another {saved.task.id}: it saw or did other things than this one."
+                f"{path} was trained on another version of {saved.task.id}: its observation or action space differs."
             )
         model.agent = saved.agent if model.device == "cpu" else load_agent(folder, device=model.device)[0]
         return model
@@ -244,7 +244,7 @@ def _instead(kind: str) -> str:
     """How a policy of another kind is loaded."""
     if ALGORITHMS[kind].trained:
         return f"load it with cairn.{ALGORITHMS[kind].label}.load"
-    return "it is played by `cairn eval`, and learned from as an expert"
+    return "play it with `cairn eval`, or use it as an expert"
 
 
 def split_expert(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

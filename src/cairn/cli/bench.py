@@ -17,21 +17,23 @@ from cairn.cli.paths import import_from_here
 from cairn.cli.usage import Command
 from cairn.core.checks import Envs, Parallel, Positive
 from cairn.core.errors import CairnError
+from cairn.core.terminal import columns, wrapped
 
 ROOT = Path(__file__).parents[3]  # of a checkout
+CELL = 12  # characters of a column
 
 
 @dataclass(frozen=True)
 class BenchArgs:
     """Measure how fast each backend steps a task here, under random actions."""
 
-    what: Positional[Literal["vector"]]
-    env: Positional[str]  # a Gymnasium id
-    envs: tuple[Envs, ...] = (1, 4, 16, 64)  # environments stepped together
-    workers: Parallel = 0  # processes or threads; 0 is one a core
-    seconds: Positive = 1.0  # each measurement
-    env_args: dict[str, Any] = field(default_factory=dict)
-    json: bool = False
+    what: Positional[Literal["vector"]]  # what to measure: vector
+    env: Positional[str]  # Gymnasium id of the task, or module:id
+    envs: tuple[Envs, ...] = (1, 4, 16, 64)  # numbers of parallel environments to measure
+    workers: Parallel = 0  # processes or threads; 0: one per CPU core
+    seconds: Positive = 1.0  # seconds per measurement
+    env_args: dict[str, Any] = field(default_factory=dict)  # keyword arguments of the environment, as JSON
+    json: bool = False  # print one JSON object instead of a table
 
 
 def command_bench(args: list[str]) -> int:
@@ -51,18 +53,26 @@ def command_bench(args: list[str]) -> int:
         rows = [{"vector": key[0], "envs": key[1], "steps_per_second": round(value)} for key, value in found.items()]
         print(json.dumps({"env": options.env, "rows": rows, "fastest": {"vector": backend, "envs": count}}))
         return 0
-    print(f"{options.env}, steps a second" + "".join(f"{f'{n} envs':>12}" for n in options.envs))
-    for name in dict.fromkeys(key[0] for key in found):
-        told = [f"{found[name, n]:,.0f}" if (name, n) in found else "-" for n in options.envs]
-        print(f"{name:<{len(options.env) + 16}}" + "".join(f"{cell:>12}" for cell in told))
-    print(f"the fastest: --vector {backend} --envs {count}")
+    print(wrapped(f"{options.env}: environment steps per second"))
+    for block in _blocks(options.envs, columns() - 10):
+        print(f"{'backend':<10}" + "".join(f"{f'{n} envs':>{CELL}}" for n in block))
+        for name in dict.fromkeys(key[0] for key in found):
+            cells = [f"{found[name, n]:,.0f}" if (name, n) in found else "-" for n in block]
+            print(f"{name:<10}" + "".join(f"{cell:>{CELL}}" for cell in cells))
+    print(f"fastest: --vector {backend} --envs {count}")
     return 0
+
+
+def _blocks(counts: tuple[int, ...], width: int) -> list[tuple[int, ...]]:
+    """The columns of a table, as many side by side as `width` characters hold."""
+    most = width // CELL
+    return [counts[start : start + most] for start in range(0, len(counts), most)]
 
 
 def _peers(args: list[str]) -> int:
     """The comparison lies beside the package, and reads its own options."""
     if not (ROOT / "benchmarks" / "peers").is_dir():
-        raise CairnError("the comparison with other libraries comes with the source, not the package: use a checkout.")
+        raise CairnError("`cairn bench peers` is not in the package; run it in a checkout of the source.")
     return subprocess.run([sys.executable, "-m", "benchmarks.peers", *args], cwd=ROOT, check=False).returncode
 
 

@@ -16,26 +16,27 @@ from cairn.cli.paths import import_from_here, writable_folder
 from cairn.cli.usage import Command
 from cairn.core.checks import Positive
 from cairn.core.errors import CairnError
+from cairn.core.terminal import wrapped
 
 
 @dataclass(frozen=True)
 class DoctorArgs:
     """Examine a task: what would keep an agent from learning it. Exits with 1 where it finds an error."""
 
-    env: Positional[str] = ""  # a Gymnasium id, or module:id; else the recipe's
-    recipe: str = ""  # the recipe that is to learn it: its discount, hindsight and arguments are judged too
-    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
-    seconds: Positive = 60.0  # the most it may take
-    json: bool = False  # print one JSON object
+    env: Positional[str] = ""  # Gymnasium id of the task, or module:id; default: the recipe's
+    recipe: str = ""  # recipe to examine with the task: discount, hindsight and arguments are checked too
+    env_args: dict[str, Any] = field(default_factory=dict)  # keyword arguments of the environment, as JSON
+    seconds: Positive = 60.0  # time limit of the examination in seconds
+    json: bool = False  # print one JSON object instead of text
 
 
 @dataclass(frozen=True)
 class NewEnvArgs:
     """Write a task of your own to begin with, NAME.py, and its test, test_NAME.py. Nothing is overwritten."""
 
-    name: Positional[str]  # of the module; the class and the id follow from it: cart_swing, CartSwing-v0
-    goal: bool = False  # a task with goals, as hindsight wants it
-    out: Path = Path(".")  # the folder to write them into
+    name: Positional[str]  # name of the module, such as cart_swing; gives the class CartSwing and the id CartSwing-v0
+    goal: bool = False  # write a task with goals, for hindsight (HER)
+    out: Path = Path(".")  # folder to write the two files into
 
 
 def command_doctor(args: list[str]) -> int:
@@ -49,7 +50,7 @@ def command_doctor(args: list[str]) -> int:
     prepare_headless()
     recipe = find(options.recipe) if options.recipe else None
     if recipe is None and not options.env:
-        raise CairnError("name a task, or the recipe of one with --recipe.")
+        raise CairnError("name a task, such as `cairn doctor CartPole-v1`, or a recipe with --recipe.")
     if recipe is not None and options.env not in ("", recipe.env):
         raise CairnError(f"{recipe.name} is a recipe for {recipe.env}, not for {options.env}; leave out one of them.")
     task = recipe.task if recipe is not None else Task(options.env)
@@ -64,9 +65,9 @@ def command_doctor(args: list[str]) -> int:
         print(json.dumps(body))
     else:
         for finding in found:
-            print(finding)
+            print(wrapped(str(finding), "    "))
         said = ", ".join(f"{n} {kind}{'s' * (n != 1)}" for kind, n in count.items() if n) or "nothing found"
-        print(f"{task.id}: {said} ({seconds:.0f} s).")
+        print(wrapped(f"{task.id}: {said} ({seconds:.0f} s)."))
     return int(count["error"] > 0)
 
 
@@ -76,7 +77,7 @@ def command_new_env(args: list[str]) -> int:
 
     task, paths = write(options.name, writable_folder(options.out, "--out"), goal=options.goal)
     more = " --hindsight future --metric success --agent.gamma 0.95" if options.goal else ""
-    print(f"{paths[0]}: the task {task}, to be made your own; {paths[1]}: its test. In that folder:")
+    print(wrapped(f"Wrote {paths[0]}, the task {task}, and {paths[1]}, its test. In that folder:"))
     print(f"  python -m pytest {paths[1].name}")
     print(f"  cairn doctor {task}")
     print(f"  cairn train --env {task} --agent sac{more} --steps 20000")

@@ -2,32 +2,79 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+import sys
+from collections.abc import Iterator
 from dataclasses import make_dataclass
 from typing import Annotated, Any, NoReturn
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from cairn.cli.options import options
 from cairn.core.schedules import Schedule
 from cairn.core.schedules import parse as parse_schedule
+from cairn.core.terminal import columns, readable, wrapped
+
+LONGER_IN_ASCII = 12  # characters that a line may grow by where it is written in ASCII
+SCHEDULES = (
+    'SCHEDULE is "linear(START,END)" or "exponential(START,END)" over the run; a third number is the share of the run'
+    " after which END is reached."
+)
 
 
 def show(*sources: Any, prog: str, after: str = "") -> NoReturn:
     """Print the options of dataclasses, or of instances with their values as defaults, then `after`; exit with 0."""
-    extra: dict[str, Any] = {}
+    print(wrapped(" ".join((sources[-1].__doc__ or "").split())), end="\n\n")  # tyro would not wrap it
+    extra: dict[str, Any] = {"description": ""}
     if len(sources) == 1:
         shown = sources[0] if isinstance(sources[0], type) else type(sources[0])
-        extra = {} if isinstance(sources[0], type) else {"default": sources[0]}
+        extra |= {} if isinstance(sources[0], type) else {"default": sources[0]}
     else:
         shown = _together(sources)
-        extra = {"description": sources[-1].__doc__}
+    printed, utf8 = Printed(), readable("λ") == "λ"
     try:
-        tyro.cli(shown, args=["--help"], prog=prog, registry=_registry(), config=(tyro.conf.AvoidSubcommands,), **extra)
+        with contextlib.redirect_stdout(printed), _narrower(0 if utf8 else LONGER_IN_ASCII):
+            tyro.cli(
+                shown, args=["--help"], prog=prog, registry=_registry(), config=(tyro.conf.AvoidSubcommands,), **extra
+            )
     except SystemExit:
-        print(after, end="\n" if after else "")
+        lines = [readable(line).rstrip() for line in printed.getvalue().splitlines()]
+        first = next(i for i, line in enumerate(lines) if not line)  # the usage ends there; it may be too wide
+        places = " ".join(f.path[-1].upper() for f in options(shown) if f.positional)
+        print("\n".join([f"usage: {prog} {places} [OPTIONS]".replace("  ", " "), *lines[first:]]))
+        below = wrapped(f"{after}\n{SCHEDULES}".strip() if _has_schedules(sources) else after, "  ")
+        print(below, end="\n" if below else "")
         raise SystemExit(0) from None
     raise AssertionError("tyro exits after it has printed a help")
+
+
+class Printed(io.StringIO):
+    """What tyro prints, kept; in colour where the terminal gets it."""
+
+    def isatty(self) -> bool:
+        return sys.__stdout__ is not None and sys.__stdout__.isatty()
+
+
+@contextlib.contextmanager
+def _narrower(by: int) -> Iterator[None]:
+    """A terminal with fewer columns: in ASCII letters become words (λ: lambda), and lines longer."""
+    before, width = os.environ.get("COLUMNS"), columns()
+    os.environ["COLUMNS"] = str(width - by)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+
+
+def _has_schedules(sources: tuple[Any, ...]) -> bool:
+    return any(not isinstance(source, type) for source in sources)  # a recipe, whose agent has a learning rate
 
 
 def _together(sources: tuple[Any, ...]) -> type[Any]:
@@ -49,7 +96,7 @@ def _registry() -> tyro.constructors.ConstructorRegistry:
             return None
         return PrimitiveConstructorSpec(
             nargs=1,
-            metavar="NUMBER|linear(START,END[,SHARE])|exponential(START,END[,SHARE])",
+            metavar="NUMBER|SCHEDULE",
             instance_from_str=lambda words: parse_schedule(words[0]),
             is_instance=lambda value: isinstance(value, Schedule),
             str_from_instance=lambda value: [str(value)],

@@ -12,11 +12,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from cairn.cli.usage import USAGE, Command
+from cairn.cli.usage import USAGE, Command, first_of
 from cairn.core.calls import commands
-from cairn.core.errors import CairnError, closest
-
-ASCII = {"±": "+/-", "γ": "gamma", "≤": "<=", "≥": ">=", "·": "*", "×": "x", "–": "-", "—": "-", "“": '"', "”": '"'}
+from cairn.core.errors import CairnError, nearest
+from cairn.core.terminal import ASCII
 
 
 @commands()
@@ -114,9 +113,17 @@ COMMANDS: Mapping[str, Callable[[], Mapping[str, Command]]] = {
 }
 
 
+# What other tools call a command.
+OTHER_NAMES = {"learn": "train", "run": "train", "resume": "train", "evaluate": "eval", "enjoy": "watch"}
+OTHER_NAMES |= {"test": "eval", "play": "watch", "video": "watch", "recipes": "list", "ls": "list", "check": "doctor"}
+OTHER_NAMES |= {"optimize": "tune", "benchmark": "bench", "record": "demos", "load": "import", "plot": "report"}
+
+
 def _command(name: str) -> Command:
     if name not in COMMANDS:
-        raise CairnError(f"there is no command {name!r}.{closest(name, COMMANDS)} Try cairn --help.")
+        found = nearest(OTHER_NAMES.get(name.lower(), name), COMMANDS)
+        meant = f" Did you mean {found}? Write {first_of(found)}." if found is not None else ""
+        raise CairnError(f"there is no command {name!r}.{meant} `cairn --help` shows them all.")
     return COMMANDS[name]()[name]
 
 

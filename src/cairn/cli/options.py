@@ -77,11 +77,13 @@ def parse_changes(
     prog: str,
     beside: type[Any] | None = None,
     refused: Mapping[str, str] | None = None,
+    elsewhere: Callable[[str], str] | None = None,
 ) -> tuple[T, set[str]]:
     """`default` with what these arguments change of it, checked; and the names of the fields that they give.
 
     `beside` declares options that the command has read before, by `parse_known`: help and hints name them too.
-    `refused` maps flags that the command does not take to the sentence that says why.
+    `refused` maps flags that the command does not take to the sentence that says why. `elsewhere` says where else
+    Cairn has a setting, see `sb3_names.hint`.
     """
     if asks_for_help(args):
         from cairn.cli.help import show
@@ -89,7 +91,8 @@ def parse_changes(
         show(*([] if beside is None else [beside]), default, prog=prog)
     refused = refused or {}
     known = [option for option in options(default) if option.flag not in refused]
-    found = _read_all(args, known, prog=prog, beside=[] if beside is None else options(beside), refused=refused)
+    more = [] if beside is None else options(beside)
+    found = _read_all(args, known, prog=prog, beside=more, refused=refused, elsewhere=elsewhere)
     changed: T = _changed(default, found)
     return validated(changed), {path[0] for path in found}
 
@@ -174,6 +177,7 @@ def _read_all(
     prog: str,
     beside: Sequence[Field] = (),
     refused: Mapping[str, str] | None = None,
+    elsewhere: Callable[[str], str] | None = None,
 ) -> dict[Place, Any]:
     """Place -> value for each option that is given; CairnError where a word is no option's."""
     names = [f.flag for f in (*known, *beside) if not f.positional]
@@ -182,7 +186,7 @@ def _read_all(
     def unknown(flag: str) -> None:
         if refused and flag in refused:
             raise CairnError(refused[flag])
-        raise CairnError(_unknown(flag, names, prog))
+        raise CairnError(_unknown(flag, names, prog, elsewhere))
 
     found, loose = read(args, known, unknown)
     return found | _positions(loose, [f for f in known if f.positional], prog)
@@ -209,7 +213,7 @@ def _positions(loose: list[str], wanted: Sequence[Field], prog: str) -> dict[Pla
         if loose:
             found[option.path] = value_of(_named(option), [loose.pop(0)], option.hint)
     if loose:
-        raise CairnError(f"{shortened(loose[0])} is one word too many; `{prog} --help` shows what it takes.")
+        raise CairnError(f"unexpected argument {shortened(loose[0])}; `{prog} --help` shows what it takes.")
     return found
 
 
@@ -217,8 +221,8 @@ def _named(option: Field) -> str:
     return option.path[-1].upper().replace("_", "-") if option.positional else option.flag
 
 
-def _unknown(flag: str, known: Iterable[str], prog: str) -> str:
-    hint = hint_at(flag, known) if flag.startswith("--") else ""
+def _unknown(flag: str, known: Iterable[str], prog: str, elsewhere: Callable[[str], str] | None) -> str:
+    hint = hint_at(flag, known, elsewhere) if flag.startswith("--") else ""
     return f"there is no option {shortened(flag)}.{hint} `{prog} --help` shows them all."
 
 

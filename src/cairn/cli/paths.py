@@ -41,7 +41,7 @@ def writable_file(path: Path, flag: str) -> Path:
     if path.is_dir():
         raise CairnError(f"{flag} is {path}, which is a folder; name a file.")
     if path.exists() and not os.access(path, os.W_OK):
-        raise CairnError(f"{flag} is {path}, which may not be written; name another file.")
+        raise CairnError(f"{flag} is {path}, which you may not write to; name another file.")
     _reachable(path.parent, flag, path)
     return path
 
@@ -59,7 +59,7 @@ def _reachable(folder: Path, flag: str, path: Path) -> None:
         if not os.path.lexists(above):
             continue
         if not above.is_dir():
-            raise CairnError(f"{flag} is {path}, and {above} is no folder; name another place.")
+            raise CairnError(f"{flag} is {path}, and {above} is not a folder; name another path.")
         if not os.access(above, os.W_OK | os.X_OK):
-            raise CairnError(f"{flag} is {path}, and {above} may not be written into; name another place.")
+            raise CairnError(f"{flag} is {path}, and {above} is not writable; name another folder.")
         return

@@ -16,6 +16,7 @@ from cairn.cli.results import scored
 from cairn.cli.usage import Command
 from cairn.core.checks import Episodes, EpisodeSeed
 from cairn.core.errors import CairnError
+from cairn.core.terminal import wrapped
 
 
 @dataclass(frozen=True)
@@ -23,24 +24,24 @@ class EvalArgs:
     """Score a policy on fresh seeds."""
 
     path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
-    episodes: Episodes = 100
-    seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
-    json: bool = False  # print one JSON object
-    record: Path | None = None  # a folder to write the result into, as RECIPE-sSEED.json
-    stochastic: bool = False  # sample actions instead of taking the likeliest
-    device: str = "cpu"  # auto: a GPU, where there is one
-    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+    episodes: Episodes = 100  # number of episodes to play (SB3: n_eval_episodes)
+    seed: EpisodeSeed = 1000  # seed of the first episode; episode i uses seed + i
+    json: bool = False  # print one JSON object instead of text
+    record: Path | None = None  # folder to write the result into, as RECIPE-sSEED.json
+    stochastic: bool = False  # sample actions instead of taking the most likely (SB3: deterministic=False)
+    device: str = "cpu"  # device of the networks: cpu, cuda or auto (a GPU if there is one)
+    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
 
 
 @dataclass(frozen=True)
 class WatchArgs:
     """Film a policy, or draw what it did from above."""
 
-    path: Positional[Path]
-    out: Path = Path("video.mp4")  # a .png, .svg or .pdf gets the plan: paths, subgoals and goals from above
-    episodes: Episodes = 1
-    seed: EpisodeSeed = 1000  # the first episode's; the next ones count up
-    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+    path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
+    out: Path = Path("video.mp4")  # video file (.mp4), or a plan seen from above (.png, .svg, .pdf)
+    episodes: Episodes = 1  # number of episodes to play (SB3: n_eval_episodes)
+    seed: EpisodeSeed = 1000  # seed of the first episode; episode i uses seed + i
+    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,19 @@ class ExportArgs:
     """Write the policy of a run as a folder of its own."""
 
     path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
-    out: Path  # the folder to write
-    half: bool = False  # in half precision: half the size
+    out: Path  # folder to write the policy into
+    half: bool = False  # store weights in half precision, at half the size
 
 
 @dataclass(frozen=True)
 class ImportArgs:
     """Turn a policy of Stable-Baselines3 into one of Cairn's, without running anything in its file."""
 
-    path: Positional[Path]  # the zip: ppo, a2c, sac, td3, ddpg or dqn, with an MLP
-    out: Path  # the folder to write
-    normalizer: Path | None = None  # the file of its VecNormalize, where it had one
-    env: str | None = None  # the task; else as the file is named: ppo-CartPole-v1.zip
-    env_args: dict[str, Any] = field(default_factory=dict)  # arguments of the task
+    path: Positional[Path]  # zip file of Stable-Baselines3: ppo, a2c, sac, td3, ddpg or dqn with an MLP
+    out: Path  # folder to write the policy into
+    normalizer: Path | None = None  # its VecNormalize file (.pkl), if it was trained with one
+    env: str | None = None  # Gymnasium id of the task; default: from the file name, as in ppo-CartPole-v1.zip
+    env_args: dict[str, Any] = field(default_factory=dict)  # keyword arguments of the environment, as JSON
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ class DemosArgs:
     """Record a policy's episodes as demonstrations."""
 
     path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
-    out: Path  # the file to write, a NumPy archive (.npz)
-    episodes: Episodes = 20
-    seed: EpisodeSeed = 2000  # the first episode's; the next ones count up
-    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+    out: Path  # NumPy file (.npz) to write
+    episodes: Episodes = 20  # number of episodes to play (SB3: n_eval_episodes)
+    seed: EpisodeSeed = 2000  # seed of the first episode; episode i uses seed + i
+    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
 
 
 def command_eval(args: list[str]) -> int:
@@ -96,7 +97,7 @@ def command_eval(args: list[str]) -> int:
         body = {k: v for k, v in asdict(score).items() if k not in ("returns", "lengths", "successes")}
         print(json.dumps({**body, "env": saved.task.id, "seed": options.seed, "path": str(options.path)}))
     else:
-        print(f"{saved.task.id}: {score}.")
+        print(wrapped(f"{saved.task.id}: {score}."))
     return 0
 
 
@@ -119,7 +120,7 @@ def command_watch(args: list[str]) -> int:
     returns = ", ".join(f"{e.total:.1f}" for e in played)
     told = [e.success for e in played if e.success is not None]
     verdict = f", {sum(told)} of {len(told)} succeeded" if told else ""
-    print(f"{options.out}: {_episodes(len(played))} of {saved.task.id}, returns {returns}{verdict}.")
+    print(wrapped(f"{options.out}: {_episodes(len(played))} of {saved.task.id}, returns {returns}{verdict}.", "  "))
     return 0
 
 
@@ -145,7 +146,8 @@ def command_import(args: list[str]) -> int:
     saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
     save_policy(options.out, saved.agent, saved.task, saved.about)
     note = f" But {saved.about['note']}" if "note" in saved.about else ""
-    print(f"{options.out}: {options.path.name}, a policy of {saved.agent.cfg.algorithm} for {saved.task.id}.{note}")
+    kind = saved.agent.cfg.algorithm
+    print(wrapped(f"{options.out}: {options.path.name}, a policy of {kind} for {saved.task.id}.{note}", "  "))
     return 0
 
 
@@ -153,7 +155,7 @@ def command_demos(args: list[str]) -> int:
     options = parse(DemosArgs, args, prog="cairn demos")
     import_from_here(trust=options.trust)
     if options.out.suffix != ".npz":
-        raise CairnError(f"{options.out} is no NumPy archive by its name; let it end in .npz.")
+        raise CairnError(f"--out is {options.out}; it must end in .npz.")
     from cairn.algorithms.imitation.demos import record, write
     from cairn.algorithms.imitation.expert import Expert
     from cairn.report.video import prepare_headless
@@ -173,7 +175,7 @@ def command_demos(args: list[str]) -> int:
     assert demos is not None  # nobody stops it
     write(options.out, demos, envs.spec)
     mean, told = sum(demos.returns) / len(demos.returns), _episodes(options.episodes)
-    print(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.")
+    print(wrapped(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.", "  "))
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from cairn.cli.options import Field, asks_for_help, is_config, parse_changes, peek, read
 from cairn.core.errors import CairnError
+from cairn.core.sb3_names import written
 from cairn.recipes.index import entries
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 class Which:
     """Options that say which recipe or run is meant. They are read before the recipe, and its options, are known."""
 
-    env: str = ""  # a Gymnasium id, to train on without a recipe, or instead of the recipe's
-    agent: str = ""  # the algorithm of a training without a recipe
-    seed: int | None = None  # of the run; the recipe's where none is given
+    env: str = ""  # Gymnasium id of the task, instead of the recipe's or without a recipe
+    agent: str = ""  # algorithm to train without a recipe, such as ppo or sac
+    seed: int | None = None  # random seed of the run; default: the recipe's (SB3: seed)
 
 
 def named(words: Sequence[str]) -> str | None:
@@ -52,7 +53,9 @@ def _without_a_name(words: list[str], command: str) -> tuple[Recipe, list[str]]:
         shipped = next((word for word in words if word in entries()), None)
         if shipped is not None:
             raise CairnError(f"name the recipe first: cairn {command} {shipped} [options].")
-        raise CairnError("name a recipe (see cairn list), or give both --env and --agent.")
+        raise CairnError(
+            "name a recipe, such as `cairn train cartpole-ppo`, or give both --env and --agent; see `cairn list`."
+        )
     from cairn.algorithms.registry import config_type
     from cairn.recipes.recipe import Recipe
 
@@ -92,8 +95,15 @@ def changed(
 ) -> Recipe:
     """The recipe with what the options change of it. See `parse_changes` for `beside` and `refused`."""
     refused = dict(refused or {})
-    refused["--agent"] = f"a recipe has its agent; without one, name both: cairn {command} --env ENV --agent sac."
-    recipe, given = parse_changes(base, words, prog=f"cairn {command} {base.name}", beside=beside, refused=refused)
+    refused["--agent"] = (
+        f"the agent of a recipe cannot be replaced; without a recipe write cairn {command} --env ENV --agent sac."
+    )
+
+    def elsewhere(setting: str) -> str:
+        return _of_other_agents(base, setting, command)
+
+    prog = f"cairn {command} {base.name}"
+    recipe, given = parse_changes(base, words, prog=prog, beside=beside, refused=refused, elsewhere=elsewhere)
     from cairn.recipes.recipe import on_its_task
 
     recipe, said = on_its_task(recipe, base, given)
@@ -103,6 +113,19 @@ def changed(
         check_recipe_can_train(recipe)  # or a refusal would follow upon it
         print(f"cairn: {said}", file=sys.stderr)
     return recipe
+
+
+def _of_other_agents(base: Recipe, setting: str, command: str) -> str:
+    """Which algorithms have a setting that the agent of `base` has not, and a recipe of one; "" where none has."""
+    from cairn.algorithms.registry import agent_name, owners
+
+    found, kind = owners(setting), agent_name(base.agent)
+    if not found:
+        return ""
+    shipped = next((name for name, entry in entries().items() if entry.agent == found[0]), "")
+    flag = f"--agent.{setting.replace('_', '-')}"
+    example = f"; for {found[0]} write cairn {command} {shipped} {written(flag)}" if shipped else ""
+    return f"{flag} is an option of {', '.join(found)}, and {base.name} trains {kind}{example}."
 
 
 # -- of a run

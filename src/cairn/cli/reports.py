@@ -21,13 +21,13 @@ from cairn.core.errors import CairnError
 class ReportArgs:
     """Make one page of runs: curves over seeds, evaluations, what differs, what watchers said, pictures and films."""
 
-    runs: Positional[tuple[Path, ...]]  # run folders, or folders of them, as a sweep's
-    out: Annotated[Path, arg(aliases=["-o"])] = Path("report.html")  # the page to write
-    episodes: Natural = 3  # played by each best policy, to be seen from above; 0 plays none and only reads files
-    live: bool = False  # serve the page on this machine instead, for runs in progress
-    port: Natural = 8000  # of the live page; 0 is any that is free
-    every: Count = 10  # seconds until a live page is made anew
-    trust: bool = False  # import the module that the policy names its task by (module:id), and open the paths it gives
+    runs: Positional[tuple[Path, ...]]  # run folders, or folders that contain runs, such as a sweep's
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("report.html")  # HTML file to write
+    episodes: Natural = 3  # episodes played by each best policy, drawn from above; 0: only read files
+    live: bool = False  # serve the page on this machine, for runs in progress
+    port: Natural = 8000  # TCP port of the live page; 0: any free port
+    every: Count = 10  # seconds between updates of the live page
+    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
 
 
 def command_report(args: list[str]) -> int:
@@ -38,12 +38,12 @@ def command_report(args: list[str]) -> int:
     from cairn.report.video import prepare_headless
 
     if not options.runs:
-        raise CairnError("name at least one run folder.")
+        raise CairnError("name at least one run folder: `cairn report runs/cartpole-ppo-s0`.")
     if options.live:
         serve(options.runs, port=options.port, refresh=options.every)
         return 0
     if options.out.suffix.lower() not in (".html", ".htm"):
-        raise CairnError(f"the report is a page of HTML, and {options.out} does not end in .html; name it so.")
+        raise CairnError(f"--out is {options.out}; it must end in .html.")
     new_file(options.out)
     prepare_headless()
     report = write(options.runs, options.out, episodes=options.episodes, results=Path("results"), trust=options.trust)

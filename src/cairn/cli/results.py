@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 class ListArgs:
     """Show the recipes."""
 
-    json: bool = False
+    json: bool = False  # print one JSON object instead of a table
 
 
 @dataclass(frozen=True)
 class ResultsArgs:
     """Show what recorded results say: interquartile mean over seeds, its interval or range, beside the target."""
 
-    folder: Path = Path("results")
-    json: bool = False
+    folder: Path = Path("results")  # folder of recorded results
+    json: bool = False  # print one JSON object instead of a table
 
 
 def command_list(args: list[str]) -> int:

@@ -13,31 +13,34 @@ from cairn.cli.recipes import Which, base_recipe, changed, named
 from cairn.cli.usage import Command, lines_of
 from cairn.core.checks import Count
 from cairn.core.errors import CairnError
+from cairn.core.terminal import wrapped
 
 T = TypeVar("T")
-ITS_OWN_SEEDS = "a sweep goes on by itself, and --seeds 5 is seeds 1 to 5; leave out --seed and --resume."
+ITS_OWN_SEEDS = (
+    "a sweep sets the seeds (--seeds 5: seeds 1 to 5) and resumes unfinished runs; leave out --seed and --resume."
+)
 
 
 @dataclass(frozen=True)
 class SweepOptions:
     """Train a recipe under several seeds, each resumed where it was left, and score the best policy of each."""
 
-    seeds: Count = 5  # 5 is seeds 1 to 5
-    jobs: Count = 1  # trainings at a time
-    episodes: Count = 100  # that each best policy is scored over
-    out: str = ""  # the folder of the runs; by default runs/sweep-NAME
-    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+    seeds: Count = 5  # number of seeds; 5 trains seeds 1 to 5
+    jobs: Count = 1  # trainings that run at the same time
+    episodes: Count = 100  # evaluation episodes of each best policy
+    out: str = ""  # folder of the runs; default: runs/sweep-NAME
+    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
 
 
 @dataclass(frozen=True)
 class TuneOptions:
     """Look for better settings of a recipe's agent; the best are written as a recipe of their own."""
 
-    trials: Count = 20
-    jobs: Count = 1  # trials at a time
-    vary: str = ""  # numbers of the agent, such as lr,gamma; by default all that are usually tuned
-    out: str = ""  # the folder of the trials; by default runs/tune-NAME
-    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+    trials: Count = 20  # number of settings to try, the recipe's own included
+    jobs: Count = 1  # trainings that run at the same time
+    vary: str = ""  # agent settings to vary, separated by commas, such as lr,gamma; default: the usual ones
+    out: str = ""  # folder of the trials; default: runs/tune-NAME
+    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
 
 
 def command_sweep(args: list[str]) -> int:
@@ -74,7 +77,7 @@ def command_tune(args: list[str]) -> int:
         name.strip().removeprefix("--").removeprefix("agent.").replace("-", "_") for name in options.vary.split(",")
     ]
     if options.vary and not all(names):
-        raise CairnError(f"--vary is {options.vary}; it must be names of the agent's numbers, such as lr,gamma.")
+        raise CairnError(f"--vary is {options.vary}; it must be names of agent settings, such as lr,gamma.")
 
     from cairn.search.tune import table, tune
 
@@ -82,7 +85,7 @@ def command_tune(args: list[str]) -> int:
     varied = names if options.vary else []
     study = tune(recipe, varied, folder, trials=options.trials, jobs=options.jobs, seed=recipe.seed)
     print(table(study, recipe))
-    print(f"the best settings are a recipe of their own: cairn train {folder / 'best.json'}")
+    print(wrapped(f"The best settings are a recipe: cairn train {folder / 'best.json'}", "  "))
     return 0
 
 
@@ -95,7 +98,9 @@ def _own(cls: type[T], args: list[str], command: str) -> tuple[T, list[str]]:
         print(f"{lines_of(command)}\n")
         show(cls, prog=f"cairn {command} NAME", after="`cairn train NAME --help` shows the options of train.")
     if named(words) is None:
-        raise CairnError(f"name a recipe to {command} (see cairn list).")
+        raise CairnError(
+            f"name a recipe to {command}, such as `cairn {command} cartpole-ppo`; `cairn list` shows them."
+        )
     import_from_here(task=peek(Which, words).env)
     return options, words
 

@@ -11,6 +11,7 @@ from cairn.cli.options import asks_for_help, parse_known, peek
 from cairn.cli.paths import import_from_here
 from cairn.cli.recipes import Which, agents, changed, named, to_resume, to_start
 from cairn.cli.usage import Command, lines_of
+from cairn.core.terminal import wrapped
 
 if TYPE_CHECKING:
     from cairn.runs.train import Outcome
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 class TrainOptions:
     """Train a recipe, or an agent on any Gymnasium task."""
 
-    out: str = ""  # the folder of the run; by default runs/NAME-sSEED
-    record: str = ""  # a folder to write the result into, as RECIPE-sSEED.json
-    resume: bool = False  # continue the run of a folder, or the newest of a recipe and seed
-    trust: bool = False  # import the module that a file names its task by (module:id), and open the paths it gives
+    out: str = ""  # folder of the run; default: runs/NAME-sSEED
+    record: str = ""  # folder to write the result into, as RECIPE-sSEED.json
+    resume: bool = False  # continue the run in a folder, or the newest run of a recipe and seed
+    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
 
 
 def command_train(args: list[str]) -> int:
@@ -54,18 +55,18 @@ def command_train(args: list[str]) -> int:
         must_be_recordable(recipe, Path(options.record))  # or hours later there would be no result
     outcome = train(recipe, folder, resume=options.resume, watch=watching)
     if outcome.interrupted:
-        print(f"{outcome.interrupted} at step {outcome.step:,}: {_how_to_go_on(outcome, folder)}.")
+        print(wrapped(f"{outcome.interrupted} at step {outcome.step:,}: {_how_to_go_on(outcome, folder)}.", "  "))
         return {"SIGINT": 130, "SIGTERM": 143}[outcome.interrupted]
     speed = outcome.step / max(outcome.seconds, 1e-9)
     taken = f"{outcome.step:,} steps in {outcome.seconds:.0f} s ({speed:,.0f}/s)"
-    print(f"{folder}: {taken}, last evaluation {outcome.score}.")
+    print(wrapped(f"{folder}: {taken}, last evaluation {outcome.score}.", "  "))
     if recipe.target is not None:
         verdict = "holds" if outcome.solved else "reached" if outcome.best >= recipe.target else "NOT reached"
         print(f"target {recipe.target:g}: {verdict} (best evaluation {outcome.best:.2f}).")
     if options.record:
         record = Path(options.record)
         saved, score = scored(folder, recipe.result_episodes, record=record, device=recipe.device, trust=True)
-        print(f"{saved.task.id}: {score}; recorded in {record}.")
+        print(wrapped(f"{saved.task.id}: {score}; recorded in {record}.", "  "))
     return 0
 
 
@@ -82,7 +83,7 @@ def _help() -> None:
 
     print(f"{lines_of('train')}\n")
     after = f"agents: {', '.join(agents())}\nrecipes: {', '.join(entries())}\n"
-    after += "`cairn train NAME --help` shows the options of a recipe and its agent, with their values."
+    after += "`cairn train NAME --help` shows every option of a recipe and its agent with its default."
     show(Which, TrainOptions, prog="cairn train NAME", after=after)
 
 

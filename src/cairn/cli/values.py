@@ -133,5 +133,5 @@ def _dictionary(flag: str, word: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise CairnError(f"""{flag} is {shortened(word)}; it must be JSON, such as '{{"name": 1}}'.""") from None
     if not isinstance(found, dict):
-        raise CairnError(f"""{flag} is {shortened(word)}; it must be names and values, such as '{{"name": 1}}'.""")
+        raise CairnError(f"""{flag} is {shortened(word)}; it must be a JSON object, such as '{{"name": 1}}'.""")
     return found

@@ -24,10 +24,16 @@ class EnvError(CairnError):
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """' Did you mean X?' for the one known name that is a slip of the pen away, or nothing.
+    """' Did you mean X?' for the one known name that is a typing mistake away, or nothing."""
+    found = nearest(name, known)
+    return f" Did you mean {found}?" if found is not None else ""
 
-    A slip is one letter in four wrong, missing, added or swapped with its neighbour, or the end of the name left out.
-    Of two that are as near the newer version of a task counts.
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one known name that is a typing mistake away; None where there is none, or several.
+
+    A mistake is one letter in four wrong, missing, added or swapped with its neighbour, or the end of the name left
+    out. Of two versions of a task that are equally near the newer one counts.
     """
     asked = name.strip("-").lower()
     near: dict[str, int] = {}
@@ -42,8 +48,8 @@ def closest(name: str, known: Iterable[str]) -> str:
     if near:
         longer = [one for one, slips in near.items() if slips == min(near.values())]
     elif len(longer) > 1 and not all(re.fullmatch(r"-v\d+", one[len(asked) :]) for one in longer):
-        return ""
-    return f" Did you mean {max(longer)}?" if longer else ""
+        return None
+    return max(longer) if longer else None
 
 
 def _slips(one: str, other: str) -> int:

@@ -46,7 +46,7 @@ def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
     fits = int(0.9 * room / each)
     fits -= fits % 10 ** max(len(str(fits)) - 2, 0)  # two figures of it say enough
     raise CairnError(
-        f"a replay of {capacity:,} transitions takes {capacity * each / 1e9:.1f} GB"
+        f"a replay buffer of {capacity:,} transitions takes {capacity * each / 1e9:.1f} GB"
         f" and there are {room / 1e9:.1f} GB of memory; a capacity of {fits} fits."
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from cairn.core.errors import closest
+from cairn.core.errors import nearest
 
 # Their name -> Cairn's names. The first one that is known where the hint is given is the answer.
 RENAMED: dict[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "net_arch": ("hidden",),
     "policy_kwargs": ("hidden",),
     "activation_fn": ("activation",),
-    "n_steps": ("horizon",),
+    "n_steps": ("horizon", "n_step"),
     "num_steps": ("horizon",),
     "n_epochs": ("epochs",),
     "update_epochs": ("epochs",),
@@ -97,45 +97,137 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "n_quantiles": ("quantiles",),
     "autotune": ("learn_alpha",),
     "epsilon_start": ("epsilon",),
+    "anneal_lr": ("lr",),
+    "num_minibatches": ("batch_size",),
     "batch": ("batch_size",),
     "minibatch_size": ("batch_size",),
     "hidden_sizes": ("hidden",),
     "hidden_size": ("hidden",),
 }
 
+# How a value of Cairn's setting is written in Python. `written` turns it into words of a command line.
+EXAMPLES: dict[str, str] = {
+    "steps": "100_000",
+    "envs": "8",
+    "env": '"CartPole-v1"',
+    "env_args": '{"gravity": 9.8}',
+    "vector": '"async"',
+    "log_every": "1_000",
+    "eval_every": "10_000",
+    "eval_episodes": "20",
+    "episodes": "20",
+    "checkpoint_every": "50_000",
+    "time_limit": "500",
+    "out": '"runs/mine"',
+    "resume": "True",
+    "start": '"runs/mine"',
+    "trials": "20",
+    "jobs": "2",
+    "device": '"cuda"',
+    "hindsight": '"future"',
+    "hindsight_k": "4",
+    "target": "475",
+    "lr": "3e-4",
+    "actor_lr": "3e-4",
+    "hidden": "(64, 64)",
+    "activation": '"relu"',
+    "horizon": "2048",
+    "n_step": "3",
+    "epochs": "10",
+    "lam": "0.95",
+    "clip": "0.2",
+    "value_clip": "0.2",
+    "entropy_weight": "0.01",
+    "alpha": "0.2",
+    "value_weight": "0.5",
+    "max_norm": "0.5",
+    "normalise_advantage": "True",
+    "normalise_obs": "True",
+    "normalise": "True",
+    "normalise_reward": "True",
+    "rmsprop": "True",
+    "log_std": "-1.0",
+    "gamma": "0.99",
+    "tau": "0.005",
+    "target_kl": "0.01",
+    "learning_starts": "1_000",
+    "seed": "3",
+    "hold": "3",
+    "metric": '"success"',
+    "threads": "4",
+    "capacity": "1_000_000",
+    "updates_per_step": "0.25",
+    "target_every": "1_000",
+    "epsilon": '"linear(1.0,0.05,0.1)"',
+    "noise": "0.1",
+    "target_noise": "0.2",
+    "noise_clip": "0.5",
+    "policy_delay": "2",
+    "ensemble": "2",
+    "quantiles": "200",
+    "learn_alpha": "True",
+    "batch_size": "64",
+}
+# Another example, where a name of theirs means a part of Cairn's setting.
+EXAMPLES_OF: dict[str, str] = {"anneal_lr": '"linear(3e-4,0)"'}
+
+# What has to be known to turn their value into Cairn's.
+NOTES: dict[str, str] = {
+    "policy_kwargs": "net_arch is hidden and activation_fn is activation",
+    "activation_fn": "relu, tanh or silu, as a string",
+    "train_freq": "gradient steps per environment step: train_freq=4 with gradient_steps=1 is 0.25",
+    "train_frequency": "gradient steps per environment step: train_frequency=4 is 0.25",
+    "gradient_steps": "gradient steps per environment step: train_freq=4 with gradient_steps=1 is 0.25",
+    "target_update_interval": "counted in gradient steps, not in environment steps",
+    "target_network_frequency": "counted in gradient steps, not in environment steps",
+    "exploration_fraction": "from 1.0 to 0.05 over the first 0.1 of the run",
+    "exploration_initial_eps": "from 1.0 to 0.05 over the first 0.1 of the run",
+    "exploration_final_eps": "from 1.0 to 0.05 over the first 0.1 of the run",
+    "start_e": "from 1.0 to 0.05 over the first 0.1 of the run",
+    "end_e": "from 1.0 to 0.05 over the first 0.1 of the run",
+    "epsilon_start": "from 1.0 to 0.05 over the first 0.1 of the run",
+    "action_noise": "the standard deviation of Gaussian noise; actions lie in [-1, 1]",
+    "exploration_noise": "the standard deviation of Gaussian noise; actions lie in [-1, 1]",
+    "replay_buffer_class": "HerReplayBuffer with the strategy future",
+    "replay_buffer_kwargs": "n_sampled_goal; goal_selection_strategy is hindsight",
+    "anneal_lr": "a schedule from 3e-4 to 0 over the run",
+    "num_minibatches": "batch_size is envs times horizon divided by num_minibatches",
+    "log_interval": "counted in environment steps",
+    "tensorboard_log": "TensorBoard logs are in its folder tb",
+    "tb_log_name": "TensorBoard logs are in its folder tb",
+    "eval_freq": "counted in environment steps",
+    "save_freq": "counted in environment steps",
+}
+
 # Their names for which Cairn has no setting, and why.
 WITHOUT: dict[str, str] = {
-    "policy": "there is no policy to name: the network follows from the observations",
+    "policy": "there is no policy to name: the network follows from the observation space",
     "verbose": "progress is always shown",
     "progress_bar": "progress is always shown",
-    "callback": "there are no callbacks: evaluations, checkpoints and logs are settings of a run",
-    "tensorboard_log": "logs go into the folder of the run",
-    "tb_log_name": "logs go into the folder of the run",
-    "log_interval": "how often a run is logged is a setting of the run",
-    "reset_num_timesteps": "a run goes on in its folder, where it is resumed",
+    "callback": "Cairn has no callbacks; evaluations, checkpoints and logs are settings of the run, such as eval_every",
+    "tensorboard_log": "TensorBoard logs are written to tb/ in the folder of the run, which `out` names",
+    "tb_log_name": "TensorBoard logs are written to tb/ in the folder of the run, which `out` names",
     "use_sde": "state-dependent exploration is not offered",
     "sde_sample_freq": "state-dependent exploration is not offered",
     "use_sde_at_warmup": "state-dependent exploration is not offered",
-    "optimize_memory_usage": "the replay always keeps every observation once",
-    "rollout_buffer_class": "a rollout has no setting but its length",
-    "rollout_buffer_kwargs": "a rollout has no setting but its length",
-    "replay_buffer_class": "hindsight is a setting of the run",
-    "replay_buffer_kwargs": "hindsight is a setting of the run",
-    "rms_prop_eps": "it is fixed",
+    "optimize_memory_usage": "the replay buffer always stores each observation once",
+    "rollout_buffer_class": "the rollout buffer has one setting, its length",
+    "rollout_buffer_kwargs": "the rollout buffer has one setting, its length",
+    "normalize_advantage": "ppo always normalises the advantages of a minibatch",
+    "norm_adv": "ppo always normalises the advantages of a minibatch",
+    "rms_prop_eps": "it is fixed at 1e-5",
     "stats_window_size": "statistics are over the last 100 episodes",
     "monitor_wrapper": "every run writes monitor.csv",
     "_init_setup_model": "networks are always made at once",
-    "num_minibatches": "the size of a batch is set instead, by batch_size",
-    "anneal_lr": 'write the learning rate as a schedule: "linear(3e-4,0)"',
-    "target_entropy_scale": "the target entropy is set itself, by target_entropy",
-    "torch_deterministic": "a run on a CPU is always exact",
-    "track": "there is no tracker: a run writes TensorBoard logs",
-    "capture_video": "`cairn watch` films a policy",
+    "target_entropy_scale": "the target entropy is set directly, by target_entropy",
+    "torch_deterministic": "a run on a CPU is always deterministic",
+    "track": "there is no tracker: every run writes TensorBoard logs",
+    "capture_video": "`cairn watch` films a saved policy",
 }
 
 
 def renamed(name: str, known: Iterable[str]) -> str | None:
-    """The known name that means what another library, or a user in a hurry, calls `name`; None where there is none.
+    """The known name that means what another library calls `name`; None where there is none.
 
     Names may be keywords (`learning_rate`) or options (`--learning-rate`, `--agent.lr`): they are compared by their
     last word, and the shortest of several wins. So `--lr` is found to mean `--agent.lr`.
@@ -145,21 +237,65 @@ def renamed(name: str, known: Iterable[str]) -> str | None:
         word = _word(one)
         if word not in by_word or len(one) < len(by_word[word]):
             by_word[word] = one
-    asked = _word(name)
-    for word in (asked, *RENAMED.get(asked, ())):
+    for word in meanings(name):
         if word in by_word and by_word[word] != name:
             return by_word[word]
     return None
 
 
-def hint(name: str, known: Iterable[str]) -> str:
-    """' Did you mean X?' for an unknown name, or why there is no such setting, or nothing."""
+def meanings(name: str) -> tuple[str, ...]:
+    """Cairn's names for what `name` may mean; first the name itself, without dashes and prefix."""
+    asked = _word(name)
+    return (asked, *RENAMED.get(asked, ()))
+
+
+def written(setting: str, name: str = "") -> str:
+    """A setting with an example value: `lr=3e-4`, or `--agent.lr 3e-4` where the setting is an option.
+
+    `name` is what the other library calls it; it may have an example of its own.
+    """
+    word = _word(setting)
+    value = EXAMPLES_OF.get(_word(name)) or EXAMPLES.get(word, "...")
+    if not setting.startswith("-"):
+        return f"{setting}={value}"
+    if value.startswith("("):
+        value = value.strip("()").replace(",", "")
+    elif value.startswith("{"):
+        value = f"'{value}'"
+    elif value.startswith('"') and "(" not in value:
+        value = value.strip('"')
+    return setting if value == "True" else f"{setting} {value.replace('_', '') if value[0].isdigit() else value}"
+
+
+def hint(name: str, known: Iterable[str], elsewhere: Callable[[str], str] | None = None) -> str:
+    """What to write instead of an unknown name: a sentence with a space before it, or "".
+
+    `elsewhere(setting)` is a sentence that says where else Cairn has this setting, or "".
+    """
     known = list(known)
-    found = renamed(name, known)
+    asked, found = _word(name), renamed(name, known)
+    if found is not None and _word(found) == asked:
+        return _meant(found)
     if found is not None:
-        return f" Did you mean {found}?"
-    why = WITHOUT.get(_word(name))
-    return f" Leave it out: {why}." if why else closest(name, known)
+        return f" In Cairn it is {found}: write {written(found, name)}{note(name)}."
+    if asked in WITHOUT:
+        return f" Leave it out: {WITHOUT[asked]}."
+    found_elsewhere = [said for word in meanings(name) if elsewhere is not None and (said := elsewhere(word))]
+    if found_elsewhere:
+        return f" {found_elsewhere[0]}"
+    if asked in RENAMED:
+        return f" In Cairn it is {RENAMED[asked][0]}, which is no setting here."
+    found = nearest(name, known)
+    return _meant(found) if found is not None else ""
+
+
+def _meant(found: str) -> str:
+    return f" Did you mean {found}?" + (f" Write {written(found)}." if _word(found) in EXAMPLES else "")
+
+
+def note(name: str) -> str:
+    """How another library's value becomes Cairn's, in parentheses with a space before them; or ""."""
+    return f" ({NOTES[_word(name)]})" if _word(name) in NOTES else ""
 
 
 def _word(name: str) -> str:

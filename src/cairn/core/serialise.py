@@ -77,7 +77,7 @@ def _build(hint: Any, data: Any) -> Any:
 
 def _wanted(data: Any, good: bool, what: str) -> Any:
     if not good:
-        raise ValueError(f"{shown(data)} stands where {what} is wanted")
+        raise ValueError(f"{shown(data)} found where {what} is wanted")
     return data
 
 

@@ -27,7 +27,7 @@ class Discrete:
     @property
     def described(self) -> str:
         """In a sentence."""
-        return f"{self.n} actions to choose from"
+        return f"{self.n} discrete actions"
 
     def to_env(self, action: Array) -> Array:
         return action + self.start if self.start else action
@@ -56,7 +56,7 @@ class Box:
     @property
     def described(self) -> str:
         """In a sentence."""
-        return f"actions of {self.dim} numbers from {min(self.low):g} to {max(self.high):g}"
+        return f"continuous actions of {self.dim} numbers from {min(self.low):g} to {max(self.high):g}"
 
     @property
     def bounded(self) -> bool:
@@ -122,6 +122,12 @@ class Spec:
     goal: GoalSpec | None = None
     reachable: Region | None = None  # where the task says that subgoals can be reached
     stack: int = 1  # observations are the last so many frames, oldest first, zeros before an episode's first
+
+    @property
+    def brief(self) -> str:
+        """Its spaces in a sentence: observations (8,) and 4 discrete actions."""
+        goal = f" with goals of {self.goal.goal}" if self.goal is not None else ""
+        return f"observations {self.obs_shape}{goal} and {self.action.described}"
 
     @property
     def action_shape(self) -> tuple[int, ...]:

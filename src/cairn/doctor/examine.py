@@ -44,21 +44,25 @@ def _run(p: TaskProbe, probe: Probe) -> Iterator[Finding]:
         yield _of(raised)
     except Exception as error:  # a fault of the probe: the others still run
         what = f"The probe {_name(probe)} could not be made."
-        yield Finding("not-examined", "hint", what, f"{type(error).__name__}: {error}", "Report it, please.")
+        yield Finding("not-examined", "hint", what, f"{type(error).__name__}: {error}", "Please report it as an issue.")
 
 
 def _of(raised: Raised) -> Finding:
     if raised.during == "make":
         reason = str(raised.error) if isinstance(raised.error, CairnError) else str(raised)
         return Finding(
-            "cannot-make", "error", "The task cannot be made.", reason, "Mend what it names, then ask again."
+            "cannot-make",
+            "error",
+            "The task cannot be made.",
+            reason,
+            "Fix the error it names, then run the doctor again.",
         )
     return Finding(
         "raises",
         "error",
         f"{raised.during}() raises an error.",
         _where(raised),
-        "Mend it; an action within the action space must be taken without complaint.",
+        "Fix it: step() must accept every action of the action space.",
     )
 
 
@@ -78,7 +82,7 @@ def late(seconds: float, names: Sequence[str]) -> Finding:
         "hint",
         "There was not enough time to examine everything.",
         f"{seconds:g} s; not examined: {', '.join(names)}",
-        "Give it more seconds.",
+        "Raise the time limit (seconds).",
     )
 
 

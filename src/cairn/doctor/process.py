@@ -128,9 +128,9 @@ def _hung(call: str, seconds: float) -> Finding:
     return Finding(
         "hangs",
         "error",
-        f"{call}() does not come back.",
+        f"{call}() does not return.",
         f"no answer for {seconds:.1f} s",
-        f"Look for a loop without an end or a wait for something outside; with {option('seconds')} it is given longer.",
+        f"Look for an endless loop or a blocking call; with {option('seconds')} it is given longer.",
     )
 
 
@@ -139,8 +139,8 @@ def _dead(call: str) -> Finding:
     return Finding(
         "dies",
         "error",
-        f"The task takes its whole process down{during}.",
-        "the process ended without a word",
+        f"The task ends its whole process{during}.",
+        "the process ended without a message",
         "Look for a fault of the simulator, os._exit, or memory that ran out.",
     )
 

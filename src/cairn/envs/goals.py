@@ -66,7 +66,7 @@ def rule_in(env: gym.Env[Any, Any], name: str) -> GoalRule:
     if declared is None and name.startswith("Fetch") and getattr(bare, "reward_type", "") == "sparse":
         declared = Within(float(bare.distance_threshold))
     if declared is None and not hasattr(bare, "compute_reward"):
-        raise CairnError(f"{name} tells neither a goal_rule nor a compute_reward, so hindsight cannot reward it.")
+        raise CairnError(f"{name} has neither goal_rule nor compute_reward, so hindsight cannot compute rewards.")
     rule = ComputeReward(bare) if declared is None else declared
     pairs = _play(env)
     _check_vectorised(rule, pairs, name)

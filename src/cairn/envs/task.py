@@ -59,8 +59,8 @@ LONGEST = 10_000  # steps of an episode that is scored, filmed or recorded, wher
 def say_cut(longest: int) -> None:
     """Said once where an episode was cut."""
     print(
-        f"cairn: an episode was cut after {longest:,} steps, before it ended; {option('time_limit')}, given when a"
-        " policy is trained, sets another limit.",
+        f"cairn: an episode was truncated after {longest:,} steps; train with {option('time_limit')} to set"
+        " another limit.",
         file=sys.stderr,
     )
 
@@ -171,14 +171,17 @@ class Task:
         if self.id not in gym.registry:
             raise self._explain(gym.error.UnregisteredEnv())
         if replace(self.plain, scoring=self.scoring) != self:
-            raise CairnError("Atari games stack frames and clip rewards by env_args; leave history and its like off.")
+            raise CairnError(
+                "Atari games stack frames and clip rewards through env_args; leave out history, reward_floor, resets"
+                " and time_feature."
+            )
         for name, said in {
             "limit": "use time_limit",
-            "rom": "the task says it",
-            "learning": "the task says it",
+            "rom": "it follows from the task",
+            "learning": "it follows from the task",
         }.items():
             if name in self.args:
-                raise CairnError(f"env_args.{name} is not for you to set: {said}.")
+                raise CairnError(f"env_args.{name} cannot be set: {said}.")
         try:
             game = Game(gym.spec(self.id).kwargs["game"], learning=not self.scoring, **self.args)
         except TypeError as error:
@@ -267,7 +270,8 @@ class Task:
 
     def _explain(self, error: Exception) -> CairnError:
         if isinstance(error, gym.error.UnregisteredEnv):
-            return CairnError(f"there is no environment {self.id!r}.{closest(self.id, gym.registry)}")
+            hint = closest(self.id, gym.registry) or " Name a registered id, such as CartPole-v1, or module:id."
+            return CairnError(f"there is no environment {self.id!r}.{hint}")
         text = str(error).lower()
         missing = isinstance(error, (gym.error.DependencyNotInstalled, ModuleNotFoundError))
         for word, extra in _EXTRAS.items():

@@ -22,7 +22,7 @@ def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Pat
                 f"{path} is there already, and nothing is overwritten; choose another name, or {option('out')}."
             )
     if importlib.util.find_spec(module) is not None:
-        raise CairnError(f"there is a module {module} already; choose another name, or Python would take one for both.")
+        raise CairnError(f"there is a module {module} already; choose another name.")
     folder.mkdir(parents=True, exist_ok=True)
     texts = [_template("goal" if goal else "task"), _template("test") + (_template("goal_test") if goal else "")]
     for path, text in zip(paths, texts, strict=True):
@@ -34,10 +34,10 @@ def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Pat
 def named(name: str) -> tuple[str, str]:
     """'cart_swing' or 'CartSwing' -> the module cart_swing and the class CartSwing."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or not name.isascii():
-        raise CairnError(f"{name!r} is no name for a module; use letters, digits and _, a letter first: cart_swing.")
+        raise CairnError(f"{name!r} is not a valid module name; use letters, digits and _, such as cart_swing.")
     module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     if keyword.iskeyword(module) or keyword.issoftkeyword(module):
-        raise CairnError(f"{name!r} is a word of Python; choose another name.")
+        raise CairnError(f"{name!r} is a Python keyword; choose another name.")
     return module, "".join(word[:1].upper() + word[1:] for word in module.split("_"))
 
 

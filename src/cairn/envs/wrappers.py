@@ -48,7 +48,7 @@ class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
 
 def _longer(space: spaces.Space[Any]) -> spaces.Box:
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or not np.issubdtype(space.dtype, np.floating):
-        raise CairnError(f"time_feature can only be added to a flat observation of floats, not to {space}.")
+        raise CairnError(f"time_feature needs flat observations of floats, not {space}.")
     kind: Any = space.dtype
     return spaces.Box(np.append(space.low, kind.type(0)), np.append(space.high, kind.type(1)), dtype=kind.type)
 
@@ -61,7 +61,7 @@ class History(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise CairnError(f"a history is kept of flat observations, not of {space}.")
+            raise CairnError(f"history needs flat (one-dimensional) observations, not {space}; leave it at 1.")
         kind: Any = space.dtype
         low, high = np.minimum(space.low, 0), np.maximum(space.high, 0)  # zeros come before the first
         before = [(low, high)] * (length - 1)

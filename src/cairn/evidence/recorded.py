@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from cairn.core.errors import CairnError
+from cairn.core.format import short, tabled
 from cairn.core.serialise import digest
+from cairn.core.terminal import table
 from cairn.core.untrusted import read_json
 from cairn.recipes.index import entries
 
 DIGITS = 16  # of a digest, kept with a result
+FIGURES = ("target", "best", "iqm", "low", "high", "worst", "last")  # columns that hold a score
+# Columns that a narrow table leaves out, the least important first.
+LESS = ("public", "settings", "from", "episodes", "last", "total", "spread", "steps", "worst", "best", "low", "high")
 
 
 def recipes_folder(results: Path) -> Path:
@@ -87,10 +92,18 @@ def _is_result(record: Any) -> bool:
 
 
 def text_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as aligned columns."""
-    heads = list(rows[0])
-    cells = [heads] + [
-        ["" if r[h] is None else f"{r[h]:,g}" if isinstance(r[h], float) else str(r[h]) for h in heads] for r in rows
-    ]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+    """Rows of `recipe_rows` or `table.result_rows` as aligned columns that fit the terminal."""
+    return table([_shown(row) for row in rows], shrink={"public": 16, "from": 8, "task": 12}, drop=LESS)
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is printed: figures of a success rate in per cent, steps in short."""
+    metric = row.get("metric") or "return"
+    shown = {head: value for head, value in row.items() if head != "metric"}
+    for head in FIGURES:
+        if shown.get(head) is not None:
+            shown[head] = tabled(float(shown[head]), metric)
+    for head in ("steps", "total"):
+        if shown.get(head) is not None:
+            shown[head] = short(shown[head])
+    return shown

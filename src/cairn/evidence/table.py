@@ -104,9 +104,11 @@ def recordable(name: str, task: Task) -> Recipe:
     """The recipe of that name, or why what was trained is no result of it."""
     if name not in RECIPES:
         told = f"no recipe is called {shown(name, 60)}" if name else "this one has no name"
-        raise CairnError(f"only runs under a recipe's name can be recorded, and {told}; train a recipe by its name.")
+        raise CairnError(f"results are recorded for recipes only, and {told}; train a recipe by its name.")
     if task != RECIPES[name].judged_task:
-        raise CairnError(f"this policy was trained on another task than {name}'s, so it is no result of that recipe.")
+        raise CairnError(
+            f"this policy was trained on another task than {name}'s, so it cannot be recorded as its result."
+        )
     return RECIPES[name]
 
 
@@ -115,7 +117,7 @@ def anchors(results: Path) -> dict[str, str]:
     path = recipes_folder(results) / "anchors.json"
     found = read_json(path) if path.exists() else {}
     if not isinstance(found, dict):
-        raise CairnError(f"{path} is no table of published figures.")
+        raise CairnError(f"{path} is not a JSON object of published figures.")
     return {name: shown(value, 2000) for name, value in found.items()}
 
 
@@ -138,6 +140,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 "recipe": name,
+                "metric": recipe.metric,
                 "seeds": len(figures),
                 "iqm": round(interquartile_mean(figures), 3),
                 "spread": spread,

@@ -32,7 +32,7 @@ def sees_images(spec: Spec) -> bool:
 def no_images(spec: Spec, who: str) -> None:
     """CairnError where an agent without convolutions is shown images."""
     if sees_images(spec):
-        raise CairnError(f"{who} reads vectors, not images; use dqn, ppo or a2c for what is seen in pictures.")
+        raise CairnError(f"{who} does not support image observations; use dqn, ppo or a2c.")
 
 
 class Convolution(nn.Module):

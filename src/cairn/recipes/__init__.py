@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cairn.core.errors import CairnError, closest
+from cairn.core.errors import CairnError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cairn.recipes.catalogue import RECIPES
+    from cairn.recipes.index import Entry
     from cairn.recipes.recipe import Recipe
 
 __all__ = ["RECIPES", "find"]
@@ -24,12 +27,21 @@ def __getattr__(name: str) -> Any:
     return RECIPES
 
 
+def _instead(name: str, known: Mapping[str, Entry]) -> str:
+    """What to write instead of an unknown name: the nearest recipe, or one of the algorithm that was named."""
+    found = nearest(name, known)
+    if found is not None:
+        return f" Did you mean {found}?"
+    shipped = next((one for one, entry in known.items() if entry.agent == name.lower()), None)
+    return f" {name} is an algorithm; a recipe of it is {shipped}." if shipped is not None else ""
+
+
 def find(name: str) -> Recipe:
     """A recipe by its name. An unknown name is answered without importing torch."""
     from cairn.recipes.index import entries
 
     if name not in entries():
-        raise CairnError(f"there is no recipe {name!r}.{closest(name, entries())} `cairn list` shows them all.")
+        raise CairnError(f"there is no recipe {name!r}.{_instead(name, entries())} `cairn list` shows them all.")
     from cairn.recipes.catalogue import RECIPES
 
     return RECIPES[name]

@@ -16,42 +16,44 @@ from cairn.vector.choose import Backend
 @keywords
 @dataclass(frozen=True)
 class Recipe:
-    """What `cairn train NAME` runs."""
+    """One training run: the task, the algorithm with its settings, the steps and how it is evaluated."""
 
-    env: str  # a Gymnasium id
-    agent: AgentConfig
-    steps: Count  # environment steps in all
-    target: float | None = None  # the score that counts as solved
-    metric: Literal["return", "success"] = "return"  # what the score is
-    hold: Count = 2  # evaluations in a row at the target before the run stops early
-    hindsight: Literal["off", "future", "final", "episode", "random"] = "off"  # which goals replay is relabelled with
-    hindsight_k: Natural = 4  # k relabelled transitions for each as it was
-    envs: Envs = 1  # N, environments stepped together
-    vector: Backend = "sync"
-    workers: Parallel = 0  # processes of an async vector, samplers of ray; 0 is one a core
-    ray_address: str = ""  # of a Ray cluster; "" is one of our own on this machine
-    env_timeout: NonNegative = 120.0  # seconds an environment may take to answer; 0 waits for ever
-    time_limit: Natural | None = None  # None: the task's own; 0: none; n: truncate after n steps
-    time_feature: bool = False  # show the share of the time limit that is left
-    history: Count = 1  # observations shown at once, the newest last
-    reward_floor: float | None = None  # learners are told of no reward below it; scores are
-    resets: Count = 1  # times, at most, that a task is reset before a training episode: for simulators that remember
-    env_args: dict[str, Any] = field(default_factory=dict)
-    eval_args: dict[str, Any] = field(default_factory=dict)  # what else the task is given when a policy is judged
-    eval_every: Count = 10_000  # steps
-    eval_episodes: Episodes = 20
-    result_episodes: Episodes = 100  # whose mean is recorded as the result
-    checkpoint_every: Count = 50_000  # steps; every environment is reset there, so that resuming is exact
-    log_every: Count = 1_000  # steps
-    expert: str = ""  # who imitators learn from: a policy's folder, a zoo entry or a recipe that was run
-    demos: str = ""  # its recorded episodes: a file of `cairn demos`, or a folder of Minari's
-    start: str = ""  # a saved policy that training starts from: a folder, a zoo entry or a recipe that was run
-    levels: dict[str, str] = field(default_factory=dict)  # hiro: {"low": FOLDER}, a saved policy a level starts from
-    seed: Natural = 0
-    device: str = "cpu"  # auto: a GPU, where there is one
-    threads: Parallel = 1  # torch's CPU threads; 0 is torch's own choice
-    name: str = ""
-    about: str = ""
+    env: str  # Gymnasium id of the task, or module:id
+    agent: AgentConfig  # config of the algorithm, such as PPOConfig()
+    steps: Count  # total environment steps of the run (SB3: total_timesteps)
+    target: float | None = None  # score that counts as solved; None: no target, all steps are run
+    metric: Literal["return", "success"] = "return"  # score: mean episode return, or success rate from 0 to 1
+    hold: Count = 2  # consecutive evaluations at the target before the run stops early
+    # which later goals the replay buffer relabels with, or off (SB3: HerReplayBuffer goal_selection_strategy)
+    hindsight: Literal["off", "future", "final", "episode", "random"] = "off"
+    hindsight_k: Natural = 4  # relabelled transitions per original one (SB3: n_sampled_goal)
+    envs: Envs = 1  # number of parallel environments (SB3: n_envs)
+    vector: Backend = "sync"  # how environments are stepped: sync in one process, async in several (SB3: vec_env_cls)
+    workers: Parallel = 0  # processes of async or samplers of ray; 0: one per CPU core
+    ray_address: str = ""  # address of a Ray cluster; "": start a local one
+    env_timeout: NonNegative = 120.0  # seconds an environment may take for one step; 0: no limit
+    time_limit: Natural | None = None  # steps after which an episode is truncated; None: the task's own limit, 0: none
+    time_feature: bool = False  # append the remaining share of the time limit to the observation
+    history: Count = 1  # number of stacked observations, newest last (SB3: VecFrameStack n_stack)
+    reward_floor: float | None = None  # clip rewards below this in training; evaluation uses the true rewards
+    resets: Count = 1  # most resets, drawn at random, before a training episode, for simulators whose reset keeps state
+    env_args: dict[str, Any] = field(default_factory=dict)  # environment arguments as JSON (SB3: env_kwargs)
+    eval_args: dict[str, Any] = field(default_factory=dict)  # further arguments for evaluation, as JSON
+    eval_every: Count = 10_000  # environment steps between evaluations (SB3: EvalCallback eval_freq)
+    eval_episodes: Episodes = 20  # episodes per evaluation (SB3: n_eval_episodes)
+    result_episodes: Episodes = 100  # episodes of the final evaluation that --record writes
+    # steps between checkpoints; environments are reset there, so that resuming is exact
+    checkpoint_every: Count = 50_000
+    log_every: Count = 1_000  # environment steps between log entries (SB3: log_interval, in rollouts)
+    expert: str = ""  # expert to imitate: a policy folder, a zoo entry or the recipe of a finished run
+    demos: str = ""  # recorded episodes to imitate: a file of `cairn demos` or a Minari folder
+    start: str = ""  # saved policy that training starts from: a folder, a zoo entry or the recipe of a finished run
+    levels: dict[str, str] = field(default_factory=dict)  # saved policies of hiro levels: {"low": "FOLDER"}
+    seed: Natural = 0  # random seed of weights, exploration and environments (SB3: seed)
+    device: str = "cpu"  # device of the networks: cpu, cuda or auto (a GPU if there is one) (SB3: device)
+    threads: Parallel = 1  # CPU threads of PyTorch; 0: PyTorch's own choice
+    name: str = ""  # name of the run and of its folder, runs/NAME-sSEED
+    about: str = ""  # one line about the recipe, shown in tables
 
     @property
     def judged_task(self) -> Task:

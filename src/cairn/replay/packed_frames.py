@@ -116,8 +116,8 @@ class Packed:
             end = self.written + len(packed)
             if self.marks is not None and end - self.marks[0] > self.size - self.live:
                 raise CairnError(
-                    f"the frames take more than the {self.each} bytes that agent.frame_bytes keeps for each, and would"
-                    " overwrite what a checkpoint needs; a new run needs more, or 0, which keeps them as they are."
+                    f"agent.frame_bytes is {self.each}, and the compressed frames are larger: they would overwrite data"
+                    " of a checkpoint. Start a new run with a larger value, or with 0 for no compression."
                 )
             self.bytes[start : start + len(packed)] = packed
             self.place[at], self.length[at], self.written = self.written, len(packed), end

@@ -65,7 +65,7 @@ class Prioritised:
         self._read_errors()
         total = self.tree.total
         if total == 0.0:
-            raise CairnError("the replay holds no valid transition; its environments keep failing.")
+            raise CairnError("the replay buffer holds no valid transition: its environments keep failing.")
         part = torch.rand(batch, generator=self.generator, dtype=torch.float64).numpy() + np.arange(batch)
         at = self.tree.find(part / batch * total)
         newest = self.ring.rows * self.ring.num_envs - 1
@@ -114,7 +114,7 @@ class Prioritised:
         self.saves = saved["saves"]
         copy = self.storage.arrays["priorities"][(self.saves - 1) % COPIES]
         if zlib.crc32(copy.tobytes()) != saved["priorities"]:
-            raise CairnError("the priorities of this checkpoint are not on the disk any more.")
+            raise CairnError("the priorities of this checkpoint are no longer on disk.")
         self.peak, self.errors = float(copy[0]), None
         self.tree.set(np.arange(self.ring.total), copy[1:])
         self.first = self.replay.first

@@ -170,7 +170,7 @@ class Ring(EvenDraw):
                 cell[bad] = torch.randint(low, high, (int(bad.sum()),), generator=self.generator).numpy()
                 bad = ~self.cells["valid"].take(cell % self.total)
             else:
-                raise CairnError("the replay holds next to no valid transition; its environments keep failing.")
+                raise CairnError("the replay buffer holds almost no valid transition: its environments keep failing.")
         return cell
 
     def sample(self, batch: int) -> Transition:

@@ -56,7 +56,7 @@ class Visit(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         hosts = {f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")}
         if self.headers.get("Host") not in hosts:
-            return self.send_error(403, "This page is for this machine alone.")
+            return self.send_error(403, "This page can be opened on this machine only, as localhost.")
         if self.path.split("?")[0] != "/":
             return self.send_error(404, "There is only one page: /")
         made = page(gather(self.server.paths, media=False), refresh=self.server.refresh).encode()
@@ -79,7 +79,7 @@ def serve(paths: Sequence[Path], *, port: int, refresh: int) -> None:
         raise CairnError(f"there is no run folder {missing[0]}; start the training first.")
     with Server(paths, port, refresh) as server:
         try:
-            print(f"{server.address} shows the report, made anew every {refresh} s; Ctrl-C ends it.", flush=True)
+            print(f"{server.address} shows the report, updated every {refresh} s; stop it with Ctrl-C.", flush=True)
             server.serve_forever()
         except KeyboardInterrupt:
-            print("\nthe report is no longer served; the training is not touched.")
+            print("\nthe report server has stopped; trainings continue.")

@@ -62,7 +62,7 @@ def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int, longest:
     spec, _ = spec_of_env(env)
     where = axes(player, spec)
     if where is None:
-        raise CairnError(f"a plan needs goals or subgoals of two axes at least, and {name} has none; film it instead.")
+        raise CairnError(f"a plan needs goals or subgoals with two axes, and {name} has none; write a video instead.")
     rows: list[Array] = []
     subgoals: list[Array] = []
 

@@ -35,7 +35,7 @@ def prepare_headless() -> None:
 def needs(out: Path) -> None:
     """CairnError where `out` cannot be a film: by its name, or because an extra is missing."""
     if out.suffix.lower() not in KINDS:
-        raise CairnError(f"{out} is no video by its name; end it in {', '.join(KINDS)}.")
+        raise CairnError(f"{out} is not a video file; its name must end in {', '.join(KINDS)}.")
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         raise CairnError("writing a video needs an extra: pip install 'cairn-rl[video]'.")
 

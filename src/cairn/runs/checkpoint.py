@@ -101,7 +101,7 @@ def export(path: Path, out: Path, *, half: bool = False) -> None:
     """The policy behind `path` as a folder of its own; `half` keeps its weights in half precision."""
     folder = find_policy(path)
     if folder.resolve() == out.resolve():
-        raise CairnError(f"{out} is the policy itself; name another folder with {option('out')}.")
+        raise CairnError(f"{out} is the folder of the policy; name another one with {option('out')}.")
     head = read_card(folder / "policy.json")
     tensors = read_tensors(folder / "policy.safetensors", head)
     if half:
@@ -121,9 +121,11 @@ def load_start(path: Path, agent: Agent) -> None:
     """Fill an agent that is about to train from a saved policy of its kind."""
     saved: Any = load_agent(path)[0]
     if _name(saved) != _name(agent):
-        raise CairnError(f"{path} holds a {_name(saved)}; a {_name(agent)} cannot start from it.")
+        raise CairnError(f"{path} holds a {_name(saved)} policy; {_name(agent)} cannot start from it.")
     if saved.spec != agent.spec:
-        raise CairnError(f"{path} saw and did other things than this run will: {saved.spec} against {agent.spec}.")
+        raise CairnError(
+            f"{path} has other observations or actions: {saved.spec.brief}, and this task has {agent.spec.brief}."
+        )
     theirs, mine = weights_meaning(saved.cfg), weights_meaning(agent.cfg)
     for name in theirs.keys() | mine.keys():
         if theirs.get(name) != mine.get(name):
@@ -148,11 +150,13 @@ def load_level(path: Path, agent: Agent, level: str) -> None:
     saved, mine = load_agent(path)[0], agent.levels[level]
     found = saved.levels.get(level, saved)
     if _name(found) != _name(mine):
-        raise CairnError(f"{path} holds a {_name(found)} where agent.{level} is a {_name(mine)}.")
+        raise CairnError(f"{path} holds a {_name(found)} policy, and agent.{level} is {_name(mine)}.")
     if replace(found.spec, reachable=None) != replace(mine.spec, reachable=None):
-        raise CairnError(f"{path} saw and did other things than agent.{level} will: {found.spec} against {mine.spec}.")
+        raise CairnError(
+            f"{path} has other observations or actions: {found.spec.brief}, and agent.{level} has {mine.spec.brief}."
+        )
     if (found.cfg.relative_goals, found.cfg.normalise) != (mine.cfg.relative_goals, mine.cfg.normalise):
-        raise CairnError(f"{path} saw its goals otherwise: relative_goals or normalise differ from agent.{level}'s.")
+        raise CairnError(f"{path} was trained with other relative_goals or normalise than agent.{level}.")
     unpack(mine.policy_parts, pack(found.policy_parts))
 
 

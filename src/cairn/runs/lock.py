@@ -103,7 +103,8 @@ class Lock:
         if found:
             who = f"{found.get('host')}, process {found.get('pid')}"
             print(
-                f"cairn: the run in {self.folder} was left without an end ({who}); this one goes on.", file=sys.stderr
+                f"cairn: the run in {self.folder} was not closed by its last process ({who}); this one takes over.",
+                file=sys.stderr,
             )
         with writing(self.path):
             self._write()

@@ -1,7 +1,7 @@
 """What a run writes down: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz in SB3's formats.
 
 These are logs: a run that is resumed needs nothing of them. One that is missing or damaged then is set aside under
-another name with a sentence, and a new one is begun.
+another name with a sentence, and a new one is started.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class TextLog:
         size, crc = saved["size"], saved.get("crc")
         if not os.path.lexists(self.path):
             if size:
-                say(f"{self.path} is missing; a new one is begun.")
+                say(f"{self.path} is missing; a new one is started.")
             return
         if not _regular(self.path) or self.path.stat().st_size < size or crc not in (None, _crc(self.path, size)):
             kept = set_aside(self.path)
-            say(f"{self.path} is damaged: it is kept as {kept.name}, and a new one is begun.")
+            say(f"{self.path} is damaged: it is kept as {kept.name}, and a new one is started.")
             return
         os.truncate(self.path, size)
         self.size, self.crc = size, _crc(self.path, size)
@@ -178,7 +178,7 @@ class Logs:
         count = None if saved is None else saved["count"]
         if not os.path.lexists(path):
             if count:
-                say(f"{path} is missing; a new one is begun.")
+                say(f"{path} is missing; a new one is started.")
             return
         try:
             self.rows = [row for row in read_evaluations(path) if row.step <= step]
@@ -188,7 +188,7 @@ class Logs:
         if not whole:
             self.rows = []
             kept = set_aside(path)
-            say(f"{path} is damaged: it is kept as {kept.name}, and a new one is begun with the next evaluation.")
+            say(f"{path} is damaged: it is kept as {kept.name}, and a new one is started with the next evaluation.")
 
     def marks(self) -> dict[str, dict[str, int]]:
         found = {name: file.mark() for name, file in self.files.items()}

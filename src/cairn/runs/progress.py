@@ -6,6 +6,10 @@ import sys
 import time
 from typing import TextIO
 
+from cairn.core.terminal import columns, cut, readable, wrapped
+
+SHORTEST_NAME = 8  # characters of a run's name
+
 
 class Progress:
     """One line on a terminal, rewritten twice a second: steps, speed, score, time left."""
@@ -24,13 +28,24 @@ class Progress:
         speed = (step - self.start) / max(now - self.begun, 1e-9)
         left = (self.steps - step) / max(speed, 1e-9)
         clock = f"{int(left // 3600)}:{int(left // 60 % 60):02d}:{int(left % 60):02d}"
-        line = f"{self.name}  {step:,}/{self.steps:,} steps  {speed:,.0f}/s  {score}  {clock} left"
-        self.stream.write(f"\r\x1b[2K{line}")
+        self.stream.write(f"\r\x1b[2K{self._line(f'{step:,}/{self.steps:,} steps', f'{speed:,.0f}/s', score, clock)}")
         self.stream.flush()
 
+    def _line(self, steps: str, speed: str, score: str, clock: str) -> str:
+        """One line that fits the terminal; where it does not, the name is cut, then the speed left out."""
+        width = columns(self.stream) - 1  # in the last column the cursor would move to the next line
+        rest = readable("  ".join(part for part in (steps, speed, score, f"{clock} left") if part), self.stream)
+        if len(rest) + SHORTEST_NAME + 2 > width:
+            rest = readable("  ".join(part for part in (steps, score, f"{clock} left") if part), self.stream)
+        name = cut(readable(self.name, self.stream), max(width - len(rest) - 2, SHORTEST_NAME))
+        return f"{name}  {rest}"[:width]
+
     def say(self, sentence: str) -> None:
-        """A sentence worth keeping, on a line of its own."""
-        self.stream.write(f"\r\x1b[2K{sentence}\n" if self.live else f"{sentence}\n")
+        """A sentence worth keeping, on a line of its own; wrapped on a terminal."""
+        sentence = readable(sentence, self.stream)
+        if self.live:
+            sentence = f"\r\x1b[2K{wrapped(sentence, '  ', width=columns(self.stream))}"
+        self.stream.write(f"{sentence}\n")
         self.stream.flush()
 
     def done(self) -> None:

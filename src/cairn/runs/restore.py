@@ -20,6 +20,10 @@ from cairn.runs.run import Run
 BROKEN = (CairnError, KeyError)  # what reading a damaged checkpoint raises
 
 
+def _finished(why: str, setting: str) -> str:
+    return f"this run is finished: {why}. To train further, resume with a higher {option(setting)}."
+
+
 def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) -> Checkpointable | None:
     """Continue from the newest checkpoint that is whole; what the run learns from, None where it is over."""
     assert run.folder is not None
@@ -41,9 +45,9 @@ def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) 
                 damaged.append(_pass_over(run, path, error))
                 continue
         if run.solved:
-            run.progress_line.say("it had held its target and ended there: nothing is left to do.")
+            run.progress_line.say(_finished("it held its target", "target"))
         elif run.over:
-            run.progress_line.say(f"its {run.recipe.steps:,} steps are taken; {option('steps')} asks for more in all.")
+            run.progress_line.say(_finished(f"all {run.recipe.steps:,} steps are done", "steps"))
         else:
             _set_aside(run, damaged)
             _reopen(run, saved)
@@ -58,7 +62,7 @@ def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) 
 
 def _pass_over(run: Run, path: Path, error: Exception) -> Path:
     told = f"{error}" if isinstance(error, CairnError) else f"{path} lacks {error}."
-    run.progress_line.say(f"{told} Going back to the checkpoint before it.")
+    run.progress_line.say(f"{told} Using the checkpoint before it.")
     return path
 
 

@@ -28,7 +28,7 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
     """
     if type(asked.agent) is not type(stored.agent):
         theirs, mine = agent_name(stored.agent), agent_name(asked.agent)
-        raise CairnError(f"{folder} holds a run of {theirs}; it cannot go on as {mine}.{ADVICE}")
+        raise CairnError(f"{folder} holds a run of {theirs}; it cannot be resumed as {mine}.{ADVICE}")
     if asked.steps < stored.steps:
         raise CairnError(
             f"{folder} holds a run of {stored.steps:,} steps; its steps can be raised, but not lowered to"
@@ -42,7 +42,8 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
     for name, was, now in differences(to_json(stored), to_json(same)):
         if name not in free:
             raise CairnError(
-                f"{folder} holds a run with {name} {shown(was, 60)}; it cannot go on with {shown(now, 60)}.{ADVICE}"
+                f"{folder} holds a run with {name} {shown(was, 60)}; it cannot be resumed with {shown(now, 60)}."
+                f"{ADVICE}"
             )
     return same
 
@@ -71,8 +72,10 @@ def check_recipe(stored: Recipe, named: Recipe, folder: Path, known: Container[s
     if stored.name in known and named.name in known and stored.name != named.name:
         raise CairnError(f"{told}, not of {named.name}.{ADVICE}")
     if stored.env != named.env:
-        raise CairnError(f"{told} on {shown(stored.env, 60)}; it cannot go on with {shown(named.env, 60)}.{ADVICE}")
+        raise CairnError(
+            f"{told} on {shown(stored.env, 60)}; it cannot be resumed with {shown(named.env, 60)}.{ADVICE}"
+        )
     if type(stored.agent) is not type(named.agent):
         raise CairnError(
-            f"{told}, by {agent_name(stored.agent)}; it cannot go on as {agent_name(named.agent)}.{ADVICE}"
+            f"{told}, by {agent_name(stored.agent)}; it cannot be resumed as {agent_name(named.agent)}.{ADVICE}"
         )

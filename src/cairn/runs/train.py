@@ -138,7 +138,7 @@ def _train(
     given, expert = expert is not None, _expert(recipe, expert, folder)
     if recipe.vector == "auto":
         recipe = replace(recipe, vector=choose(recipe.task, recipe.envs, recipe.workers))
-        print(f"cairn: the environments are stepped by {option('vector', recipe.vector)}.", file=sys.stderr)
+        print(f"cairn: the environments are stepped with {option('vector', recipe.vector)}.", file=sys.stderr)
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
@@ -149,7 +149,9 @@ def _train(
         if agent is None or (resume and not begun):  # one that is given may have been trained since
             agent = build_fitting(recipe.agent, collector.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
         if agent.spec != collector.spec:
-            raise CairnError(f"this agent was made for another task than {recipe.env} as asked for here.")
+            raise CairnError(
+                f"this agent was made for another task: {agent.spec.brief}; {recipe.env} has {collector.spec.brief}."
+            )
         source = None if begun else _start(recipe, agent, folder)
         run = Run(recipe, folder, scorer, lock=lock)
         if algorithm.prepare is not None:
@@ -163,7 +165,7 @@ def _train(
         if watch is not None:
             run.watcher = watch(recipe.agent, collector.spec, run.warned)
         if source is not None:
-            print(f"cairn: it starts from the policy in {source}.", file=sys.stderr)
+            print(f"cairn: training starts from the policy in {source}.", file=sys.stderr)
         if not (resume and run.over):
             with run:
                 _loop(run, algorithm, agent, collector, replay)
@@ -252,7 +254,7 @@ def _check_replay(recipe: Recipe) -> None:
         raise CairnError(algorithm.hindsight)
     learners = algorithm.learners(recipe.agent)
     if any(one.config.priority for one in learners.values()) and (hindsight or "" not in learners):
-        raise CairnError("hindsight and hierarchies draw evenly; leave priority at 0.")
+        raise CairnError("prioritised replay works neither with hindsight nor with hiro; set agent.priority to 0.")
     if recipe.levels and not algorithm.levels:
         raise CairnError("levels are loaded into hiro only; this agent has none.")
 
@@ -264,23 +266,23 @@ def _check_judged(recipe: Recipe, spec: Spec) -> None:
         judged = spec_of_env(env)[0]
         close_env(env)
         if (judged.obs_shape, judged.obs_dtype, judged.action) != (spec.obs_shape, spec.obs_dtype, spec.action):
-            raise CairnError(f"with these eval_args {recipe.env} shows or takes other things than it is learned on.")
+            raise CairnError(
+                f"with these eval_args {recipe.env} has other observation or action spaces than in training."
+            )
 
 
 def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> Source | None:
     """The expert that is given, or the policy that the recipe names."""
     if algorithm_of(recipe.agent).prepare is None:
         if given is not None or recipe.expert or recipe.demos:
-            raise CairnError(
-                "an expert and demonstrations are for those who imitate: bc, dagger, aggrevate, aggrevated."
-            )
+            raise CairnError("expert and demos are used by bc, dagger, aggrevate and aggrevated only; leave them out.")
         return None
     if given is not None or not recipe.expert:
         return given
     path = find_source(recipe.expert, "learn from", own=own)
     expert, plays = load_agent(path, device=recipe.device)
     if plays != recipe.env:
-        raise CairnError(f"{path} plays {shown(plays)}: it is no expert of {recipe.env}.")
+        raise CairnError(f"{path} is a policy for {shown(plays)}, not for {recipe.env}; name an expert of this task.")
     return expert
 
 

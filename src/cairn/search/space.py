@@ -32,14 +32,12 @@ def varied(agent: Any, names: Sequence[str] = ()) -> list[str]:
     numbers = [name for name, value in known.items() if _is_number(value)]
     for name in names:
         if name not in numbers:
-            raise CairnError(f"agent.{name} is no number of this agent's that could be varied.{closest(name, numbers)}")
+            raise CairnError(f"agent.{name} is not a numeric setting of this agent.{closest(name, numbers)}")
         if _size(known[name]) == 0:
-            raise CairnError(
-                f"agent.{name} is 0, and times any factor it stays 0; set it to something else to vary it."
-            )
+            raise CairnError(f"agent.{name} is 0, and settings are varied by a factor; set it to another value first.")
     chosen = list(dict.fromkeys(names)) or [name for name in USUAL if name in numbers and _size(known[name]) != 0]
     if not chosen:
-        raise CairnError("this agent has no number that could be varied.")
+        raise CairnError("this agent has no numeric setting to vary.")
     return chosen
 
 

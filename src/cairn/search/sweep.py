@@ -16,6 +16,7 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.format import number
 from cairn.core.metric import figure
+from cairn.core.terminal import wrapped
 from cairn.core.untrusted import MIB, read_bytes, read_json
 from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.runs.config import read_recipe
@@ -75,7 +76,7 @@ def _trial(
         if said.returncode == 0:
             said = _run([*CAIRN, "eval", str(folder), "--episodes", str(episodes), "--json", *told], jobs)
         if said.returncode != 0:
-            lines = said.stderr.strip().splitlines() or ["it said nothing"]
+            lines = said.stderr.strip().splitlines() or ["no output"]
             return Trial(seed, folder, fault=lines[-1])
         score.write_text(said.stdout, encoding="utf-8")
     found, last = read_json(score), read_curves(folder).last()
@@ -83,7 +84,7 @@ def _trial(
         mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])
     except (LookupError, TypeError, ValueError) as error:
         raise CairnError(
-            f"{score} is not what an evaluation wrote; remove it, and the policy is scored anew."
+            f"{score} was not written by `cairn eval`; remove it, and the policy is evaluated again."
         ) from error
     judged = figure(read_recipe(folder, trust=True).metric, mean, success)
     return Trial(seed, folder, judged, *((last.step, last.seconds) if last is not None else ()))
@@ -101,13 +102,14 @@ def environment(jobs: int) -> dict[str, str]:
 def table(trials: Sequence[Trial]) -> str:
     lines = [f"{'seed':>6}{'score':>12}{'steps':>14}{'seconds':>10}"]
     for t in trials:
-        told = f"{number(t.figure, 4):>12}{t.steps:>14,}{t.seconds:>10,.0f}" if not t.fault else f"  failed: {t.fault}"
-        lines.append(f"{t.seed:>6}{told}")
+        told = f"{number(t.figure, 4):>12}{t.steps:>14,}{t.seconds:>10,.0f}"
+        lines.append(f"{t.seed:>6}{told}" if not t.fault else wrapped(f"{t.seed:>6}  failed: {t.fault}", " " * 8))
     good = [t.figure for t in trials if not t.fault]
     if good:
         low, high = bootstrap(good)
-        lines.append(
-            f"{len(good)} seeds: interquartile mean {number(interquartile_mean(good), 4)} (95 % of resampled sets"
+        summary = (
+            f"{len(good)} seeds: interquartile mean {number(interquartile_mean(good), 4)} (95 % bootstrap interval"
             f" {number(low, 4)} to {number(high, 4)}), worst {number(min(good), 4)}, best {number(max(good), 4)}"
         )
+        lines.append(wrapped(summary, "  "))
     return "\n".join(lines)

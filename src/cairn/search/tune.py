@@ -22,6 +22,7 @@ from cairn.core.errors import CairnError
 from cairn.core.format import number
 from cairn.core.seeding import derive
 from cairn.core.serialise import to_json
+from cairn.core.terminal import columns, wrapped
 from cairn.recipes.identity import config_hash
 from cairn.recipes.recipe import Recipe
 from cairn.runs.curves import Point, evaluations
@@ -31,12 +32,13 @@ from cairn.search.sweep import CAIRN, environment, must_be_new
 
 LOOK_EVERY = 0.5  # s
 DATABASE = "trials.db"
+THE_RECIPE = "  (the recipe)"
 
 
 def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
     """Go on with the search in `out` until it has so many trials, and write out/best.json; the study."""
     if importlib.util.find_spec("optuna") is None:
-        raise CairnError("the search needs an extra: pip install 'cairn-rl[tune]'.")
+        raise CairnError("`cairn tune` needs an extra: pip install 'cairn-rl[tune]'.")
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -56,7 +58,7 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     if left > 0:
         study.optimize(objective, n_trials=left, n_jobs=jobs, catch=(CairnError,))
     if not any(t.value is not None and t.state.name == "COMPLETE" for t in study.trials):
-        raise CairnError(f"not one trial was finished; {out} holds what they said.")
+        raise CairnError(f"no trial was finished; see the logs in {out}.")
     best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
     (out / "best.json").write_text(json.dumps(to_json(best), indent=2) + "\n", encoding="utf-8")
     return study
@@ -72,7 +74,9 @@ def _study(recipe: Recipe, chosen: Sequence[str], out: Path) -> Any:
         try:
             studies = optuna.get_all_study_summaries(storage)
         except Exception as error:  # whatever SQLite, SQLAlchemy or Optuna make of it
-            raise CairnError(f"{path} is no search that Optuna can read ({type(error).__name__}); {other}") from error
+            raise CairnError(
+                f"{path} is not a database that Optuna can read ({type(error).__name__}); {other}"
+            ) from error
         known = [{k: s.user_attrs.get(k, v) for k, v in meant.items()} for s in studies]
         if [s.study_name for s in studies] != [recipe.name] or not studies[0].user_attrs:
             raise CairnError(f"{out} holds another search than one for {recipe.name}; {other}")
@@ -131,7 +135,7 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
             process.send_signal(signal.SIGKILL)
             process.wait()
     if process.returncode != 0:
-        raise CairnError(f"trial {trial.number} failed; {folder.with_suffix('.log')} holds what it said.")
+        raise CairnError(f"trial {trial.number} failed; see {folder.with_suffix('.log')}.")
     return area(evaluations(folder, recipe.metric), recipe.steps)
 
 
@@ -157,18 +161,30 @@ def table(study: Any, recipe: Recipe) -> str:
 
     done = sorted(_done(study), key=lambda t: t.value if t.state.name == "COMPLETE" else -1e18, reverse=True)
     names = list(study.best_params)
-    lines = [f"{'trial':>6}{'worth':>12}" + "".join(f"{name:>18}" for name in names)]
+    wide = 18 + sum(_wide(name) for name in names) + len(THE_RECIPE) <= columns()
+    lines = [f"{'trial':>6}{'score':>12}" + "".join(f"{name:>{_wide(name)}}" for name in names if wide)]
     for t in done[:8]:
         agent = scaled(recipe.agent, t.params)
         told = f"{number(t.value, 4):>12}" if t.state.name == "COMPLETE" else f"{'stopped':>12}"
-        cells = "".join(f"{_short(getattr(agent, name)):>18}" for name in names)
-        lines.append(f"{t.number:>6}{told}{cells}" + ("  (the recipe)" if t.number == 0 else ""))
+        values = {name: _short(getattr(agent, name)) for name in names}
+        mark = THE_RECIPE if t.number == 0 else ""
+        if wide:
+            lines.append(f"{t.number:>6}{told}{''.join(f'{v:>{_wide(name)}}' for name, v in values.items())}{mark}")
+        else:
+            settings = "  ".join(f"{name}={value}" for name, value in values.items())
+            lines.append(wrapped(f"{t.number:>6}{told}  {settings}{mark}", " " * 14))
     whole = [t for t in done if t.state.name == "COMPLETE"]
     if len(whole) >= 4 and len({t.value for t in whole}) > 1:
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-        lines.append("what mattered: " + ", ".join(f"{name} {share:.0%}" for name, share in found.items()))
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in found.items())
+        lines.append(wrapped(f"importance of the settings: {shares}", "  "))
     return "\n".join(lines)
+
+
+def _wide(name: str) -> int:
+    """Characters of a setting's column."""
+    return max(len(name) + 2, 12 if name != "hidden" else 18)
 
 
 def _short(value: Any) -> str:

@@ -34,7 +34,7 @@ class Atari:
 
         if game.mode is not None or game.difficulty is not None:
             raise CairnError(
-                f"the native vector plays games in their first mode only; use {option('vector', 'sync')} or async."
+                f"vector atari supports the default mode and difficulty only; use {option('vector', 'sync')} or async."
             )
         self.game, self.num_envs, self.restarts = game, num_envs, 0
         self.env: Any = AtariVectorEnv(

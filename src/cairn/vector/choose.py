@@ -144,7 +144,7 @@ def envpool_mismatch(task: Task) -> str | None:
     if task.game is not None:
         return f"Atari games are played by {option('vector', 'atari')}."
     if task.args or task.time_feature or task.resets > 1:
-        reason = "takes no arguments of Gymnasium's, and neither time_feature nor resets"
+        reason = "supports neither env_args nor time_feature nor resets"
         return f"EnvPool's {task.id} {reason}; use {option('vector', 'sync')} or async."
     fault = envpool_fault(task.id)
     if fault is not None:

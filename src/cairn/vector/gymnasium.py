@@ -118,7 +118,7 @@ class Gymnasium:
 @cache
 def _warn_not_renewed() -> None:
     print(
-        "cairn: a vector that was made elsewhere is not made anew when it is reset: where a reset depends on more than"
-        " its seed (Box2D), scores and resumed runs are not exact.",
+        "cairn: this vector was made outside Cairn and is not recreated at a reset: if its resets depend on more than"
+        " the seed (Box2D), evaluations and resumed runs are not exactly reproducible.",
         file=sys.stderr,
     )

@@ -136,7 +136,7 @@ class ForSB3(VecEnv):
     def step_wait(self) -> tuple[Any, Array, Array, list[dict[str, Any]]]:
         step = self.envs.recv()
         if not step.valid.all():
-            raise CairnError("an environment was lost or is only restarting, which a VecEnv has no word for.")
+            raise CairnError("an environment was lost or is restarting, which a VecEnv cannot represent.")
         done = step.terminated | step.truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for i in np.flatnonzero(done):

@@ -41,25 +41,28 @@ MOST_SUBGOALS = 10_000  # that a dqn may choose among
 
 @dataclass(frozen=True)
 class HIROConfig:
-    high: LevelConfig = TD3Config(updates_per_step=0.1)  # chooses subgoals
-    low: LevelConfig = TD3Config()  # reaches them
-    subgoal: Indices | None = None  # (from, to): the slice of the observation; None: the task's goal space
-    subgoal_range: Lengths = (1.0,)  # how far a subgoal may lie from the state, for each axis
-    every: Count = 10  # c: steps between two subgoals
-    bins: Count = 5  # displacements of each axis that a dqn chooses among
-    hide: AnyIndices = ()  # entries of the observation that the low level does not see, so that skills travel
-    low_reward: Literal["distance", "within"] = "distance"  # -‖s + g - s'‖, or -1 until it is within `near`
-    near: Positive = 0.05  # a subgoal counts as reached
-    low_scale: Positive = 1.0  # times the low level's reward
-    high_scale: Positive = 1.0  # times the task's reward
-    low_hindsight: Unit = 0.0  # share of the low level's batch that makes for what was reached soon after
-    low_ahead: Count | None = None  # at most so many steps after; None: c
-    high_hindsight: Unit = 0.0  # share of the high level's batch with a goal of hindsight
-    correction: Literal["likeliest", "achieved", "off"] = "likeliest"  # the paper's; s' - s itself; none
-    candidates: Count = 10  # K, the subgoal asked for and the displacement achieved among them
-    spread: NonNegative = 0.5  # σ of the other candidates around s' - s, as a share of the range
-    subgoals: Literal["learned", "random"] = "learned"  # random trains the low level on its own
-    freeze: Literal["none", "low", "high"] = "none"
+    high: LevelConfig = TD3Config(updates_per_step=0.1)  # high level, which chooses subgoals: dqn, sac or td3
+    low: LevelConfig = TD3Config()  # low level, which reaches subgoals: dqn, sac or td3
+    subgoal: Indices | None = None  # (start, end) of the observation slice used for subgoals; None: the goal space
+    subgoal_range: Lengths = (1.0,)  # largest distance of a subgoal from the state per axis, in observation units
+    every: Count = 10  # environment steps between two subgoals (c in the paper)
+    bins: Count = 5  # displacements per axis that a dqn high level chooses from
+    hide: AnyIndices = ()  # indices of the observation that the low level does not see
+    # reward of the low level: minus the distance to the subgoal, or -1 until within `near`
+    low_reward: Literal["distance", "within"] = "distance"
+    near: Positive = 0.05  # distance in observation units within which a subgoal counts as reached
+    low_scale: Positive = 1.0  # factor of the low level's reward
+    high_scale: Positive = 1.0  # factor of the task's reward for the high level
+    low_hindsight: Unit = 0.0  # share of the low level's batch relabelled with a state reached later (HER)
+    low_ahead: Count | None = None  # latest step, after the transition, that such a state is taken from; None: `every`
+    high_hindsight: Unit = 0.0  # share of the high level's batch relabelled with a goal achieved later (HER)
+    # off-policy correction of old subgoals: the most likely candidate (the paper), the achieved s' - s, or none
+    correction: Literal["likeliest", "achieved", "off"] = "likeliest"
+    candidates: Count = 10  # candidate subgoals of the correction, including the original and the achieved one
+    spread: NonNegative = 0.5  # std of the other candidates around the achieved one, as a share of subgoal_range
+    # who chooses subgoals: the learned high level, or random, which trains the low level alone
+    subgoals: Literal["learned", "random"] = "learned"
+    freeze: Literal["none", "low", "high"] = "none"  # level whose weights stay fixed during training: none, low or high
 
 
 class HIRO(BaseAgent):
@@ -288,11 +291,12 @@ def _both(high: Mapping[str, Part], low: Mapping[str, Part]) -> dict[str, Part]:
 def _positions(cfg: HIROConfig, spec: Spec) -> slice:
     """The slice of the flat observation that subgoals are displacements in."""
     if len(spec.obs_shape) != 1:
-        raise CairnError(f"hiro needs flat observations to point into; this task's have shape {spec.obs_shape}.")
+        raise CairnError(f"hiro needs flat (one-dimensional) observations; this task's have shape {spec.obs_shape}.")
     if cfg.subgoal is None:
         if spec.goal is None:
             raise CairnError(
-                "agent.subgoal is not set, and this task has no goals; give its slice by two numbers, FROM and TO."
+                "agent.subgoal is not set, and this task has no goals; set it to the slice FROM TO of the observation,"
+                " such as 0 2."
             )
         return spec.goal.achieved
     width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
@@ -325,7 +329,9 @@ def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
             f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
         )
     if cfg.low.gamma == 1:
-        raise CairnError("agent.low.gamma is 1; each step of the low level costs, so it cannot look ahead for ever.")
+        raise CairnError(
+            "agent.low.gamma is 1; set it below 1, such as 0.95: the low level's reward is negative at every step."
+        )
     for name, level in (("high", cfg.high), ("low", cfg.low)):
         if level.n_step != 1:
-            raise CairnError(f"agent.{name}.n_step is {level.n_step}; the levels of hiro learn from single steps.")
+            raise CairnError(f"agent.{name}.n_step is {level.n_step}; hiro learns from single steps: set it to 1.")

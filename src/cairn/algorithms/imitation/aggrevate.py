@@ -31,20 +31,20 @@ from cairn.nets.seeding import seeded
 class AggreVaTeConfig:
     near: ClassVar[float] = 0.0  # critics are believed of any action
 
-    hidden: Widths = (128, 128)
-    activation: Activation = "relu"
-    lr: Rate = linear(1e-3, 0.0)
-    batch_size: Count = 256
-    updates_per_step: Positive = 0.5  # gradient steps per step
-    max_norm: Positive = 10.0
-    normalise: bool = True  # observations and goals, by running statistics
-    relative_goals: bool = False  # see the goal as a displacement from what is achieved
-    values: Literal["critics", "rollouts"] = "critics"  # where Q* comes from: the expert's own, or playing on
-    judged: Count = 128  # states an iteration that are judged by playing on
-    gamma: Unit = 0.99  # γ of values by playing on
-    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
-    alpha_start: Unit = 1.0  # α₀
-    alpha_decay: Unit = 0.9  # d
+    hidden: Widths = (128, 128)  # units per hidden layer (SB3: policy_kwargs net_arch)
+    activation: Activation = "relu"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
+    lr: Rate = linear(1e-3, 0.0)  # learning rate, a number or a schedule (SB3: learning_rate)
+    batch_size: Count = 256  # minibatch size in states (SB3: batch_size)
+    updates_per_step: Positive = 0.5  # gradient steps per environment step (SB3: gradient_steps / train_freq)
+    max_norm: Positive = 10.0  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
+    normalise: bool = True  # normalise observations and goals by running mean and std (SB3: VecNormalize)
+    relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
+    values: Literal["critics", "rollouts"] = "critics"  # source of Q*: its critics, or rollouts
+    judged: Count = 128  # states per iteration evaluated by rollouts, where values is rollouts
+    gamma: Unit = 0.99  # discount factor γ of those rollouts
+    mixing: Mixing = "exponential"  # share αₙ of expert episodes in iteration n: α₀dⁿ, α₀/(n+1), α₀ max(0, 1 - n(1-d))
+    alpha_start: Unit = 1.0  # initial share α₀ of episodes played by the expert
+    alpha_decay: Unit = 0.9  # decay d of the share of expert episodes, per iteration
 
 
 class AggreVaTe(BaseAgent):
@@ -52,7 +52,7 @@ class AggreVaTe(BaseAgent):
 
     def __init__(self, cfg: AggreVaTeConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Discrete):
-            raise CairnError("AggreVaTe chooses among a few actions; in continuous spaces use aggrevated.")
+            raise CairnError("AggreVaTe acts in discrete action spaces only; use aggrevated for this task.")
         no_images(spec, "AggreVaTe")
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0

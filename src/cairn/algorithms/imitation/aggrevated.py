@@ -46,36 +46,34 @@ Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and a
 
 @dataclass(frozen=True)
 class AggreVaTeDConfig:
-    learner: ReinforceConfig | PPOConfig = ReinforceConfig()  # its γ, λ and horizon have no part in this
-    gradient: Literal["plain", "natural"] = "plain"  # natural: of reinforce
-    updates: Count = 1  # of the learner an iteration; above one, values must judge any action
-    batch_size: Count = 1024  # states of each, where there are more than one
-    clone: Natural = 0  # gradient steps at the outset towards the expert's own actions, on its first trajectories
-    clone_lr: Positive = 1e-3  # of those, falling to zero
-    clone_batch: Count = 256  # states of each
-    clone_judged: bool = True  # A* is learned from in the states that were cloned too
-    average: Unit = 0.0  # share of the weights that their running average takes at each update: it is the average that
-    # is scored and saved, in which the noise of single updates is gone; 0: none is kept
-    noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is cloned
-    max_kl: Positive = 0.01  # δ of a natural step
-    damping: Positive = 0.1  # ε added to the Fisher information
-    cg_steps: Count = 10  # conjugate gradient iterations
-    values: Literal["critics", "fitted", "rollouts"] = "critics"  # where Q* comes from: the expert's own critics; V*
-    # fitted to its returns, and the step that was taken; or its playing on from the state
-    against: Literal["expert", "own"] = "expert"  # what Q*(s, a) is compared with: V*(s), or Q* of the learner's own
-    # mode, which leaves the expected gradient as it is and its noise smaller; it needs values that judge any action
-    mirrored: bool = False  # beside each continuous action its mirror image about the mode is judged too: in the
-    # gradient of the mean what A* has in common for both cancels, and only its slope is left; it needs updates above 1
-    near: NonNegative = 0.0  # what critics' Q* loses by the squared distance of an action from the expert's own
-    cut: Natural = 0  # a trajectory is left after as many steps, drawn from 1 to this; 0: never
-    judged: Count = 128  # states an iteration that are judged by playing on
-    fit_episodes: Count = 20  # of the expert, that V* is fitted to where no demonstrations are given
-    gamma: Unit = 0.99  # γ of values fitted or played
-    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
-    alpha_start: Unit = 1.0  # α₀
-    alpha_decay: Unit = 0.9  # d
-    mistaken_minmax: bool = False  # to show what went wrong: Q* scaled to [0, 1] in place of A*, and no baseline
-    mistaken_log_std: bool = False  # to show what went wrong: log σ held at 2, whatever the gradient
+    learner: ReinforceConfig | PPOConfig = ReinforceConfig()  # reinforce or ppo; its γ, λ, horizon are unused
+    gradient: Literal["plain", "natural"] = "plain"  # plain gradient, or natural gradient (reinforce only)
+    updates: Count = 1  # updates of the learner per iteration; more than one needs values critics
+    batch_size: Count = 1024  # minibatch size in states, where updates is above 1
+    clone: Natural = 0  # gradient steps of behaviour cloning on the first expert episodes; 0: none
+    clone_lr: Positive = 1e-3  # initial learning rate of the cloning; decays linearly to 0
+    clone_batch: Count = 256  # minibatch size of the cloning in states
+    clone_judged: bool = True  # also learn from A* in the states used for cloning
+    average: Unit = 0.0  # weight of each update in an averaged policy, which is evaluated and saved; 0: none
+    noise: NonNegative = 0.0  # std of Gaussian noise on actions the expert executes; the labels stay without noise
+    max_kl: Positive = 0.01  # largest KL divergence δ of one natural gradient step
+    damping: Positive = 0.1  # damping added to the Fisher matrix of a natural gradient step
+    cg_steps: Count = 10  # conjugate gradient iterations per natural gradient step
+    # source of Q*: the expert's critics, V* fitted to its returns, or Monte Carlo rollouts
+    values: Literal["critics", "fitted", "rollouts"] = "critics"
+    # baseline of A*: V*(s) of the expert, or Q* of the learner's own mode (needs updates above 1)
+    against: Literal["expert", "own"] = "expert"
+    mirrored: bool = False  # also evaluate each continuous action mirrored about the mode (needs updates above 1)
+    near: NonNegative = 0.0  # penalty on critics' Q* per squared distance of an action from the expert's
+    cut: Natural = 0  # largest episode length in steps, drawn uniformly from 1 to this for each episode; 0: no limit
+    judged: Count = 128  # states per iteration evaluated by rollouts, where values is rollouts
+    fit_episodes: Count = 20  # expert episodes that V* is fitted to, where no demonstrations are given
+    gamma: Unit = 0.99  # discount factor γ of values that are fitted or rolled out
+    mixing: Mixing = "exponential"  # share αₙ of expert episodes in iteration n: α₀dⁿ, α₀/(n+1), α₀ max(0, 1 - n(1-d))
+    alpha_start: Unit = 1.0  # initial share α₀ of episodes played by the expert
+    alpha_decay: Unit = 0.9  # decay d of the share of expert episodes, per iteration
+    mistaken_minmax: bool = False  # reproduce a known mistake: use Q* scaled to [0, 1] without a baseline, not A*
+    mistaken_log_std: bool = False  # reproduce a known mistake: hold log σ at 2
 
 
 class AggreVaTeD(BaseAgent):
@@ -87,15 +85,15 @@ class AggreVaTeD(BaseAgent):
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec = spec
         if cfg.gradient == "natural" and not cfg.learner.plain_gradient:
-            raise CairnError("agent.gradient is reinforce's; ppo keeps near its old policy by clipping.")
+            raise CairnError("agent.gradient is natural, which works with reinforce only; with ppo set it to plain.")
         if cfg.updates > 1 and cfg.values != "critics":
-            raise CairnError(f"agent.updates is {cfg.updates}; values that are {cfg.values} allow one an iteration.")
+            raise CairnError(f"agent.updates is {cfg.updates}; with agent.values {cfg.values} it must be 1.")
         if cfg.against == "own" and cfg.updates == 1:
-            raise CairnError("agent.against is own, which judges actions anew; set agent.updates above 1.")
+            raise CairnError("agent.against is own, which needs agent.updates above 1.")
         if cfg.mirrored and (cfg.updates == 1 or isinstance(spec.action, Discrete)):
-            raise CairnError("agent.mirrored judges continuous actions anew: it needs them, and agent.updates above 1.")
+            raise CairnError("agent.mirrored needs continuous actions and agent.updates above 1.")
         if cfg.noise and isinstance(spec.action, Discrete):
-            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
+            raise CairnError("agent.noise is for continuous actions, and this task's are discrete: set it to 0.")
         made: dict[type, Callable[..., PPO | Reinforce]] = {PPOConfig: PPO, ReinforceConfig: Reinforce}
         mistaken = cfg.mistaken_minmax and cfg.learner.plain_gradient
         plain: dict[str, Any] = {"baseline": "none", "normalise_advantage": False} if mistaken else {}

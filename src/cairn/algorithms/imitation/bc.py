@@ -28,16 +28,16 @@ from cairn.nets.seeding import seeded
 
 @dataclass(frozen=True)
 class BCConfig:
-    hidden: Widths = (256, 256)
-    activation: Activation = "relu"
-    lr: Rate = linear(1e-3, 0.0)
-    batch_size: Count = 256
-    updates_per_step: Positive = 1.0  # gradient steps per step of the expert's; from a file a step is a gradient step
-    noise: NonNegative = 0.0  # σ of what is added to each action the expert executes, not to the one that is learned
-    cut: Natural = 0  # a trajectory is left after as many steps, drawn from 1 to this; 0: never
-    max_norm: Positive = 1.0
-    normalise: bool = True  # observations and goals, by running statistics
-    relative_goals: bool = False  # see the goal as a displacement from what is achieved
+    hidden: Widths = (256, 256)  # units per hidden layer (SB3: policy_kwargs net_arch)
+    activation: Activation = "relu"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
+    lr: Rate = linear(1e-3, 0.0)  # learning rate, a number or a schedule (SB3: learning_rate)
+    batch_size: Count = 256  # minibatch size in state-action pairs (SB3: batch_size)
+    updates_per_step: Positive = 1.0  # gradient steps per expert step; with demos alone one step is one gradient step
+    noise: NonNegative = 0.0  # std of Gaussian noise on actions the expert executes; the labels stay without noise
+    cut: Natural = 0  # largest episode length in steps, drawn uniformly from 1 to this for each episode; 0: no limit
+    max_norm: Positive = 1.0  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
+    normalise: bool = True  # normalise observations and goals by running mean and std (SB3: VecNormalize)
+    relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
 
 
 class BC(BaseAgent):
@@ -51,7 +51,7 @@ class BC(BaseAgent):
         self.spec, self.progress, self.cloning = spec, 0.0, cfg
         self.discrete = isinstance(spec.action, Discrete)
         if cfg.noise and self.discrete:
-            raise CairnError("agent.noise is added to an expert's continuous actions; these are discrete: set it to 0.")
+            raise CairnError("agent.noise is for continuous actions, and this task's are discrete: set it to 0.")
         self.bounded = not isinstance(spec.action, Discrete) and spec.action.bounded
         width = spec.action.n if isinstance(spec.action, Discrete) else spec.action.dim
         images = sees_images(spec)

@@ -21,10 +21,10 @@ from cairn.core.types import Spec
 
 @dataclass(frozen=True)
 class DAggerConfig:
-    learner: BCConfig = BCConfig()
-    mixing: Mixing = "exponential"  # αₙ = α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d)) in iteration n
-    alpha_start: Unit = 1.0  # α₀
-    alpha_decay: Unit = 0.5  # d
+    learner: BCConfig = BCConfig()  # config of the behaviour cloning learner
+    mixing: Mixing = "exponential"  # share αₙ of expert episodes in iteration n: α₀dⁿ, α₀/(n+1), α₀ max(0, 1 - n(1-d))
+    alpha_start: Unit = 1.0  # initial share α₀ of episodes played by the expert
+    alpha_decay: Unit = 0.5  # decay d of the share of expert episodes, per iteration
 
 
 class DAgger(BaseAgent):

@@ -143,10 +143,10 @@ def _episodes(path: Path, data: Mapping[str, Array]) -> Raw:
     """A file's episodes, one by one."""
     obs, action, reward, length, ends = (data[name] for name in FIELDS[:-1])
     if any(x.dtype.kind not in "biuf" for x in (obs, action, reward, length, ends)):
-        raise CairnError(f"{path} is corrupt: what should be numbers is text.")
+        raise CairnError(f"{path} is corrupt: it holds text where numbers are expected.")
     whole = min(x.ndim for x in (obs, action, reward, length, ends)) > 0 and length.dtype == np.int64
     if not whole or not len(obs) - len(length) == len(action) == len(reward) == length.sum():
-        raise CairnError(f"{path} is corrupt: its episodes do not add up.")
+        raise CairnError(f"{path} is corrupt: its arrays do not have the lengths of its episodes.")
     if ends.shape != length.shape or (length < 1).any() or (length > len(reward)).any():
         raise CairnError(f"{path} is corrupt: it holds an episode without a step, or without an end.")
     out, at = [], 0
@@ -168,16 +168,16 @@ def _checked(path: Path, raw: Raw, spec: Spec) -> Demos:
     episodes = []
     for obs, action, reward, terminated in found:
         if obs.shape[1:] != spec.obs_shape:
-            raise CairnError(f"{path} shows observations of {obs.shape[1:]} where the task shows {spec.obs_shape}.")
+            raise CairnError(f"{path} has observations of shape {obs.shape[1:]}, and the task {spec.obs_shape}.")
         discrete = isinstance(spec.action, Discrete)
         shape = () if isinstance(spec.action, Discrete) else spec.action.shape
         if action.shape[1:] != shape or discrete != np.issubdtype(action.dtype, np.integer):
-            raise CairnError(f"{path} holds actions of another kind than the task takes.")
+            raise CairnError(f"{path} holds actions of another type than the task's action space.")
         ours = spec.action.from_env(action).astype(spec.action_dtype)
         if isinstance(spec.action, Discrete) and not ((ours >= 0) & (ours < spec.action.n)).all():
-            raise CairnError(f"{path} holds actions that the task does not have.")
+            raise CairnError(f"{path} holds actions outside the task's action space.")
         if not all(np.isfinite(x).all() for x in (obs, ours, reward)):
-            raise CairnError(f"{path} holds numbers that are not finite.")
+            raise CairnError(f"{path} holds NaN or infinite numbers.")
         episodes.append(Demonstration(obs.astype(spec.obs_dtype), ours, reward.astype(np.float32), terminated))
     return Demos(task, tuple(episodes))
 
@@ -186,7 +186,7 @@ def _read_minari(path: Path, spec: Spec) -> Raw:
     """A data set as Minari keeps it: one group an episode."""
     file = next((p for p in (path / "data" / "main_data.hdf5", path / "main_data.hdf5") if p.is_file()), None)
     if file is None:
-        raise CairnError(f"{path} is no data set of Minari's: there is no main_data.hdf5 in it.")
+        raise CairnError(f"{path} is not a Minari dataset: it contains no main_data.hdf5.")
     try:
         h5py: Any = importlib.import_module("h5py")
     except ModuleNotFoundError:
@@ -201,7 +201,7 @@ def _read_minari(path: Path, spec: Spec) -> Raw:
     except CairnError:
         raise
     except Exception as error:  # a damaged file fails in many ways
-        raise CairnError(f"{file} cannot be read: it is cut short or not laid out as Minari does.") from error
+        raise CairnError(f"{file} cannot be read: it is cut short or does not have the layout of Minari.") from error
 
 
 class _Room:
@@ -239,5 +239,5 @@ def _minari_episode(group: Any, spec: Spec, room: _Room) -> tuple[Array, Array, 
         obs = room.array(group, "observations")
     action, reward, ends = (room.array(group, name) for name in ("actions", "rewards", "terminations"))
     if not len(obs) == len(action) + 1 == len(reward) + 1 > 1:
-        raise ValueError("an episode does not add up")
+        raise ValueError("the arrays of an episode differ in length")
     return obs, action, reward, bool(ends[-1])

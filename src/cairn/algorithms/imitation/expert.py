@@ -61,11 +61,11 @@ class Expert:
             said = np.zeros(0, object)
         size = len(obs) * (1 if isinstance(action, Discrete) else action.dim)
         if said.dtype.kind not in "biuf" or said.size != size or not np.isfinite(said).all():
-            raise CairnError(f"{self.name} answered {short(answers[0])} where the task takes {wanted}.")
+            raise CairnError(f"{self.name} returned the action {short(answers[0])}; the task expects {wanted}.")
         if isinstance(action, Discrete):
             out = action.from_env(said.reshape(len(obs)))
             if not ((out >= 0) & (out < action.n) & (out == np.floor(out))).all():
-                raise CairnError(f"{self.name} answered {short(answers[0])} where the task takes {wanted}.")
+                raise CairnError(f"{self.name} returned the action {short(answers[0])}; the task expects {wanted}.")
             return out.astype(np.int64)
         out = action.from_env(said)
         return out.clip(-1, 1) if action.bounded else out
@@ -86,11 +86,10 @@ def is_agent(source: Agent | Callable[[Any], Any]) -> TypeGuard[Agent]:
 def fits(mine: Spec, task: Spec, name: str) -> None:
     """CairnError where what an expert sees or does is not what the task shows and takes."""
     if (mine.obs_shape, mine.obs_dtype, mine.goal) != (task.obs_shape, task.obs_dtype, task.goal):
-        raise CairnError(f"{name} sees {_seen(mine)} and the task shows {_seen(task)}; name an expert of this task.")
+        raise CairnError(f"{name} observes {_seen(mine)} and the task has {_seen(task)}; name an expert of this task.")
     if mine.action != task.action:
         raise CairnError(
-            f"{name} has {mine.action.described} and the task takes {task.action.described}; name an expert of this"
-            " task."
+            f"{name} has {mine.action.described} and the task has {task.action.described}; name an expert of this task."
         )
 
 

@@ -128,6 +128,6 @@ def check_unchanged(ask: Question, was: Any, now: Mapping[str, str], folder: Pat
     for what, named in (("expert", ask.expert), ("demos", ask.demos)):
         if isinstance(was, dict) and what in was and what in now and was[what] != now[what]:
             raise CairnError(
-                f"{folder} holds a run with {what} {shown(named, 60)}, and that is no longer what it was when the run"
-                " was started. Put the old one back, or start a new run in another folder."
+                f"{folder} holds a run with {what} {shown(named, 60)}, which has changed since the run was"
+                " started. Restore the old one, or start a new run in another folder."
             )

@@ -87,9 +87,7 @@ class Critics:
 
     def __init__(self, agent: Agent | None, name: str = "the expert", *, near: float = 0.0) -> None:
         if agent is None or not agent.judges_actions():
-            raise CairnError(
-                f"{name} has no critic that judges actions, as a sac, td3 or dqn has; set agent.values to rollouts."
-            )
+            raise CairnError(f"{name} has no Q function, as sac, td3 and dqn have; set agent.values to rollouts.")
         self.agent, self.near = agent, near
         self.any_action = self.q
 
@@ -242,7 +240,7 @@ class Rollouts:
             obs = self._step(action)[0]
         if not np.allclose(obs, met, rtol=1e-4, atol=1e-5):
             raise CairnError(
-                "a state could not be brought back by its seed and actions: the task is not decided by its seed;"
+                "a state could not be reproduced from its seed and actions: the task is not deterministic;"
                 " set agent.values to critics or fitted."
             )
         self.expert.forget(np.ones(1, bool))

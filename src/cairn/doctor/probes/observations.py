@@ -55,8 +55,8 @@ def inside(p: TaskProbe) -> Iterator[Finding]:
         "warning" if far else "hint",
         "Observations leave their space.",
         f"{int(out.any(1).sum()):,} of {len(rows):,}, entries {_some(where)}; entry {worst} came to"
-        f" {rows[np.argmax(over[:, worst]), worst]:.4g} where {low[worst]:.4g} to {high[worst]:.4g} was promised",
-        "Widen observation_space; whoever scales by its bounds is misled.",
+        f" {rows[np.argmax(over[:, worst]), worst]:.4g} where {low[worst]:.4g} to {high[worst]:.4g} is declared",
+        "Widen observation_space; agents that scale by its bounds are misled.",
     )
 
 
@@ -160,7 +160,7 @@ def mutated(p: TaskProbe) -> Iterator[Finding]:
                 "warning",
                 "step() overwrites the observation it returned before.",
                 f"the observation of step {step} had other values after step {step + 1}",
-                "Return a copy: whoever keeps observations (most replay buffers) keeps one array many times.",
+                "Return a copy: replay buffers would store the same array many times.",
             )
             return
         if terminated or truncated:

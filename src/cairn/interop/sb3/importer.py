@@ -85,7 +85,7 @@ def _told_task(path: Path) -> str:
     """ppo-CartPole-v1.zip and CartPole-v1.zip tell CartPole-v1."""
     told = re.fullmatch(rf"(?:(?:{'|'.join(get_args(Algorithm))})-)?(.+-v\d+)", path.stem)
     if told is None:
-        raise CairnError(f"the name of {path} does not tell its task; name it with {option('env')}.")
+        raise CairnError(f"the name of {path} does not contain its task; name it with {option('env')}.")
     return told[1]
 
 
@@ -96,7 +96,7 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
     except CairnError as error:
         if named:
             raise
-        raise CairnError(f"{error} The file is named so; {option('env')} names another task.") from error
+        raise CairnError(f"{error} The task is taken from the file name; name another with {option('env')}.") from error
     space, (spec, _) = probe.observation_space, spec_of_env(probe)
     close_env(probe)
     shown = {"": spaces.flatdim(space)}
@@ -105,17 +105,17 @@ def _fit(archive: Archive, task: Task, *, named: bool, squash: bool) -> tuple[Sp
         shown = {key: spaces.flatdim(space[key]) for key in keys}
     if archive.parts != shown:
         raise CairnError(
-            f"{archive.path} sees {_seen(archive.parts)} and {task.id} shows {_seen(shown)};"
+            f"{archive.path} observes {_seen(archive.parts)} and {task.id} has {_seen(shown)};"
             f" name the task it was trained on with {option('env')}."
         )
     if not _same(archive.action, spec.action):
         raise CairnError(
-            f"{archive.path} has {archive.action.described} and {task.id} takes {spec.action.described};"
+            f"{archive.path} has {archive.action.described} and {task.id} has {spec.action.described};"
             f" name the task it was trained on with {option('env')}."
         )
     if isinstance(spec.action, Box) and not spec.action.bounded:
         if squash or np.isfinite([spec.action.low, spec.action.high]).any():
-            raise CairnError(f"{archive.path} acts within bounds, of which some are infinite; it cannot be imported.")
+            raise CairnError(f"{archive.path} has an action space with infinite bounds; it cannot be imported.")
     ends = np.cumsum(list(archive.parts.values()))
     places = {key: np.arange(end - width, end) for (key, width), end in zip(archive.parts.items(), ends, strict=True)}
     return spec, torch.from_numpy(np.concatenate([places[key] for key in shown]))
@@ -152,7 +152,7 @@ def read_statistics(path: Path, parts: dict[str, int]) -> tuple[dict[str, Array]
         widths = {key: len(mean) for key, (mean, _) in moments.items()}
         if not widths.items() <= parts.items():
             raise CairnError(
-                f"{path} is of {_seen(widths)} and the policy sees {_seen(parts)}; it is another policy's."
+                f"{path} is for {_seen(widths)} and the policy observes {_seen(parts)}; it belongs to another policy."
             )
         rows = []
         for key, width in parts.items():
@@ -163,7 +163,7 @@ def read_statistics(path: Path, parts: dict[str, int]) -> tuple[dict[str, Array]
                 rows.append((np.zeros(width), np.ones(width), np.full(width, np.inf)))
         columns = [np.concatenate(column).astype(np.float64) for column in zip(*rows, strict=True)]
     if not (np.isfinite(columns[0]).all() and (columns[1] > 0).all() and scale > 0):
-        raise CairnError(f"{path} holds statistics that are not finite.")
+        raise CairnError(f"{path} holds statistics that are NaN or infinite.")
     return dict(zip(("mean", "scale", "clip"), columns, strict=True)), scale
 
 
