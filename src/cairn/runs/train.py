@@ -31,17 +31,16 @@ from cairn.core.checks import validated
 from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.memory import enough, keep_freed_memory
-from cairn.core.seeding import derive, derive_many
+from cairn.core.seeding import derive
 from cairn.core.types import Spec
 from cairn.core.untrusted import shown
 from cairn.envs.goals import goal_rule
-from cairn.envs.task import Task
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable, ReplayPlan
 from cairn.runs.checkpoint import load_agent, load_level, load_start
 from cairn.runs.config import CONFIG, first_steps, last_note, stored, write_config
 from cairn.runs.disk import DiskError
-from cairn.runs.evaluation import Score, as_policy, evaluate
+from cairn.runs.evaluation import Score
 from cairn.runs.folder import in_use
 from cairn.runs.locate import find_source
 from cairn.runs.lock import Lock
@@ -52,10 +51,11 @@ from cairn.runs.policy_files import checkpoints
 from cairn.runs.restore import resume as restore
 from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
+from cairn.runs.scorer import Scorer, vector_of
 from cairn.runs.watching import Watcher
 from cairn.vector.checks import close_env
 from cairn.vector.choose import Backend, choose, make_vector
-from cairn.vector.protocol import Vector, spec_of_env
+from cairn.vector.protocol import spec_of_env
 from cairn.vector.ray_actors import must_have_ray
 
 RARE = 1_000_000  # steps between checkpoints
@@ -286,29 +286,9 @@ def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> So
     return expert
 
 
-class Scorer:
-    """Evaluates on environments of its own, made when first needed, always on the same seeds apart from training's."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self.envs: Vector | None = None
-        self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
-
-    def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
-        task = self.recipe.judged_task.for_scoring()
-        if self.envs is None:
-            self.envs = _vector(self.recipe, min(self.recipe.eval_episodes, 20), task)
-        policy = as_policy(agent, device=self.recipe.device)
-        return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest)
-
-    def close(self) -> None:
-        if self.envs is not None:
-            self.envs.close()
-
-
 def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
     if recipe.vector != "ray":
-        return LocalCollector(_vector(recipe, recipe.envs), recipe.device)
+        return LocalCollector(vector_of(recipe, recipe.envs), recipe.device)
     if algorithm.samplers:
         raise CairnError(f"{algorithm.samplers}; use {option('vector', 'sync')} or async.")
     where: Any = {"seed": recipe.seed, "timeout": recipe.env_timeout, "address": recipe.ray_address}
@@ -319,13 +299,6 @@ def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
 
 def _question(recipe: Recipe, algorithm: Algorithm) -> Question:
     return Question(algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device)
-
-
-def _vector(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
-    task = task or recipe.task
-    judged = task.scoring and recipe.vector in ("envpool", "ray")  # on the original, and here
-    backend: Backend = "async" if judged else recipe.vector
-    return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
 
 
 def _replay_plan(recipe: Recipe, spec: Spec, folder: Path | None) -> ReplayPlan:

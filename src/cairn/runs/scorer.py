@@ -1,0 +1,41 @@
+"""Evaluation during a run, on environments and seeds apart from those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cairn.core.agent import Agent
+from cairn.core.seeding import derive_many
+from cairn.envs.task import Task
+from cairn.recipes.recipe import Recipe
+from cairn.runs.evaluation import Score, as_policy, evaluate
+from cairn.vector.choose import Backend, make_vector
+from cairn.vector.protocol import Vector
+
+
+class Scorer:
+    """Evaluates on environments of its own, made when first needed, always on the same seeds apart from training's."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.envs: Vector | None = None
+        self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
+
+    def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
+        task = self.recipe.judged_task.for_scoring()
+        if self.envs is None:
+            self.envs = vector_of(self.recipe, min(self.recipe.eval_episodes, 20), task)
+        policy = as_policy(agent, device=self.recipe.device)
+        return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest)
+
+    def close(self) -> None:
+        if self.envs is not None:
+            self.envs.close()
+
+
+def vector_of(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
+    """`count` environments of the recipe's task, stepped by its backend; scores are taken on the original task."""
+    task = task or recipe.task
+    judged = task.scoring and recipe.vector in ("envpool", "ray")  # on the original, and here
+    backend: Backend = "async" if judged else recipe.vector
+    return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
