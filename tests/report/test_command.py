@@ -38,7 +38,7 @@ def test_a_page_is_written_and_faults_are_said_one_a_line(home, capsys):
         (["nowhere"], "there is no run folder nowhere."),
         (["empty", "nowhere"], "empty holds no run"),
         (["run", "-o", "run"], "--out is run; it must end in .html"),
-        (["run", "-o", "page.txt/page.html"], "page.txt/page.html, and page.txt is no folder"),
+        (["run", "-o", "page.txt/page.html"], "page.txt/page.html, and page.txt is not a folder"),
         (["run", "--epsiodes", "3"], "Did you mean --episodes?"),
         (["run", "--live", "--port", "70000"], "port is 70000; it must be at most 65535"),
         (["nowhere", "--live"], "there is no run folder nowhere"),

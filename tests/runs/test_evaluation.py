@@ -206,7 +206,7 @@ def test_a_task_without_a_time_limit_is_cut_and_says_so_once(capsys):
         score = evaluate(lambda obs: np.zeros(len(obs), np.int64), envs, [1, 2, 3], longest=50)
         assert score.lengths == (50, 50, 50) and score.mean == -50
     said = capsys.readouterr().err
-    assert said.count("cut after 50 steps") == 1 and "time_limit" in said and "--" not in said
+    assert said.count("truncated after 50 steps") == 1 and "time_limit" in said and "--" not in said
     say_cut.cache_clear()
     with commands():
         evaluate(lambda obs: np.zeros(len(obs), np.int64), envs, [1], longest=50)

@@ -194,7 +194,7 @@ def test_what_an_interrupted_run_left_is_told(tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as stop:
             main(["train", *args, "--eval-episodes", "1", "--out", str(folder)])
         assert stop.value.code == 143
-        return capsys.readouterr().out
+        return " ".join(capsys.readouterr().out.split())
 
     def stopped(at: int):
         def until(run: Run) -> bool:

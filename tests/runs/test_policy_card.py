@@ -120,7 +120,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
 
 def test_a_policy_for_another_task_than_its_card_names_is_one_sentence(saved, tmp_path):
     altered(saved, "task", "id", value="Acrobot-v1")
-    refused(lambda: cairn.DQN.load(saved), "another Acrobot-v1")
+    refused(lambda: cairn.DQN.load(saved), "another version of Acrobot-v1")
     found = load_policy(saved)
     envs = scoring_vector(found.task.for_scoring(), 1)
     refused(lambda: evaluate(as_policy(found.agent), envs, [1]), "has observations (4,)", "and its task (6,)")

@@ -42,7 +42,7 @@ def test_what_is_varied():
     assert varied(PPOConfig(), ["lr", "clip"]) == ["lr", "clip"]
     with pytest.raises(CairnError, match="Did you mean gamma"):
         varied(DQNConfig(), ["gama"])
-    with pytest.raises(CairnError, match="no number"):
+    with pytest.raises(CairnError, match="not a numeric setting"):
         varied(DQNConfig(), ["activation"])
 
 
