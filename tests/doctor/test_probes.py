@@ -91,7 +91,7 @@ def test_what_is_told_at_the_limit_and_what_is_meant_are_both_named():
         [finding] = found(puck(fault), ends.limit)
         assert "limit of 60 steps" in finding.what and "step 60" in finding.remedy
         assert f"told: terminated=True, {told}" in finding.evidence.replace(" and", ",")
-        assert "meant: terminated=False, truncated=True" in finding.evidence
+        assert "expected: terminated=False, truncated=True" in finding.evidence
 
 
 def test_how_wide_success_is_and_how_wide_it_is_paid_are_both_named():
