@@ -26,7 +26,7 @@ from cairn.nets.seeding import seeded
 Algorithm = Literal["ppo", "a2c", "sac", "td3", "ddpg", "dqn"]
 Noise = Literal["none", "constant", "state", "features"]
 
-UNTRAINED = "an imported policy is not trained; let an agent of Cairn's own learn from it."
+UNTRAINED = "an imported policy cannot be trained; use it as the expert of bc, dagger, aggrevate or aggrevated."
 LOG_STD = (-20.0, 2.0)  # where it depends on the state
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     kind.__name__.lower(): kind

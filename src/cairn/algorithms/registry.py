@@ -80,12 +80,12 @@ class Algorithm:
 
 
 NO_REPLAY = "hindsight needs an agent with a replay buffer: dqn, sac or td3."
-ON_POLICY: dict[str, Any] = {"loop": on_policy, "attributes": ("horizon",), "hindsight": NO_REPLAY}
+ON_POLICY: dict[str, Any] = {"loop": on_policy, "attributes": ("update", "horizon"), "hindsight": NO_REPLAY}
 OFF_POLICY: dict[str, Any] = {"loop": off_policy, "replay": make_replay, "learners": one_learner}
-OFF_POLICY["settings"] = REPLAY_SETTINGS
+OFF_POLICY |= {"settings": REPLAY_SETTINGS, "attributes": ("update",)}
 IMITATION: dict[str, Any] = {"hindsight": NO_REPLAY, "samplers": imitation.NO_SAMPLERS}
 
-AGENT_HAS = ("act", "update", "cfg", "spec", "progress", "policy_parts", "training_parts", "memory", "levels")
+AGENT_HAS = ("act", "cfg", "spec", "progress", "policy_parts", "training_parts", "memory", "levels")
 NAMES = re.compile(r"[a-z][a-z0-9_-]*")
 RESERVED = ("seed", "envs", "device", "threads")  # keywords of every model
 
