@@ -27,7 +27,8 @@ def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: Trai
         for obs, action, step, _ in collector.end():
             replay.add(obs, action, step)
             run.advance(step, step.valid)
-        run.log(collector.metrics(run.updates))
+        if metrics := collector.metrics(run.updates):
+            run.log(metrics)
         fresh = run.house_keeping(agent, collector.restarts, replay)
         seeds = tuple(run.env_seeds()) if fresh else ()
 

@@ -28,6 +28,7 @@ class LocalCollector:
         self.spec, self.num_envs = envs.spec, envs.num_envs
         self.obs: Array = np.zeros(0)
         self.memory: Any = None
+        self.nothing: Array = np.zeros((self.num_envs, 0), np.float32)  # recorded by an agent without a memory
         self.acted: tuple[Array, Array, Array] | None = None  # obs, action, recorded of the step under way
 
     @property
@@ -37,7 +38,7 @@ class LocalCollector:
     def begin(self, agent: Agent, order: Order, *, updates: int, generator: Generator) -> None:
         if order.seeds:
             self._reset(agent, order.seeds)
-        recorded, action = np.zeros((self.num_envs, 0), np.float32), np.zeros(0)
+        recorded = self.nothing
         if self.memory is not None or not order.random:  # random steps of a hierarchy have subgoals too
             action = self._act(agent, torch.from_numpy(self.obs).to(self.device), order)
         if order.random:
@@ -61,8 +62,9 @@ class LocalCollector:
         self.memory = agent.memory(self.num_envs)
 
     def _act(self, agent: Agent, obs: Tensor, order: Order) -> Array:
-        more = {} if self.memory is None else {"memory": self.memory, **order.act}
-        return agent.act(obs, explore=True, **more).cpu().numpy()
+        if self.memory is None:
+            return agent.act(obs, explore=True).cpu().numpy()
+        return agent.act(obs, explore=True, memory=self.memory, **order.act).cpu().numpy()
 
     def rollout(self, agent: OnPolicy, order: Order, run: TrainingRun) -> Rollout | None:
         with one_thread(unless=sees_images(agent.spec)):

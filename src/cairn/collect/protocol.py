@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -14,14 +13,13 @@ from cairn.core.run import TrainingRun
 from cairn.core.types import Array, Box, Rollout, Spec, Step
 
 
-@dataclass(frozen=True)
-class Order:
-    """What is to be played next, and how."""
+class Order(NamedTuple):
+    """What is to be played next, and how. Made for every step of a small task, so it is a tuple: cheap to make."""
 
     rows: int  # steps of each environment; 0: one whole episode of each
     progress: float = 0.0  # of the run
     random: bool = False  # take random actions
-    act: Mapping[str, Any] = field(default_factory=dict)  # more keywords for the agent's `act`
+    act: Mapping[str, Any] = {}  # more keywords for the agent's `act`; never changed
     seeds: tuple[int, ...] = ()  # reset every environment with these first; (): play on
 
 

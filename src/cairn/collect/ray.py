@@ -7,7 +7,6 @@ learner learns: their weights are older by what it learned meanwhile, one chunk 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -239,7 +238,7 @@ class SamplerPool:
         if self.new[index] and not seeds:
             seeds = tuple(derive_many(self.seed, stop - start, "restart", self.restarts, start))
         self.new[index] = False
-        return self.actors[index].play.remote(self.weights, replace(self.order, seeds=seeds))
+        return self.actors[index].play.remote(self.weights, self.order._replace(seeds=seeds))
 
     def _parts(self) -> list[Chunk]:
         """Of all samplers, in one go; where any fails, each by itself."""

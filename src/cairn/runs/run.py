@@ -175,7 +175,7 @@ class Run:
 
     def log(self, metrics: Metrics) -> None:
         """Keep the newest value of each; they become numbers, and functions are called, only when written."""
-        if not isinstance(metrics, Mapping):
+        if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the cheap test first
             raise CairnError(f"an agent's update must return a dictionary of metrics, not {short(metrics)}.")
         self.metrics.update(metrics)
 

@@ -34,7 +34,8 @@ def hierarchy(agent: HIRO, collector: Collector, segments: Segments, run: Traini
             subgoals.note(step.next_obs[closed][:, agent.positions], target)
             run.log(subgoals.figures)
             run.advance(step, step.valid)
-        run.log(collector.metrics(run.updates))
+        if metrics := collector.metrics(run.updates):
+            run.log(metrics)
         seeds = ()
         if run.house_keeping(agent, collector.restarts, segments):
             seeds, subgoals = tuple(run.env_seeds()), Subgoals(cfg.near)
