@@ -59,8 +59,8 @@ class RunFolder:
 
     @property
     def agent(self) -> str:
-        agent = self.config.get("agent")
-        kind = str(agent.get("kind", "")) if isinstance(agent, dict) else ""
+        stored = self.config.get("agent")
+        kind = str(stored.get("kind", "")) if isinstance(stored, dict) else ""
         return kind.removesuffix("Config").lower() or "an unknown agent"
 
     @property
