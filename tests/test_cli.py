@@ -48,7 +48,7 @@ def home(tmp_path, monkeypatch):
         (["train", "cartpole-ppo", "--device", "toaster"], "device 'toaster' is not available"),
         (["train", "cartpole-ppo", "--resume"], "no run of cartpole-ppo to resume"),
         (["train", "cartpole-ppo", "--out"], "--out needs a value"),
-        (["train", "--env", "CartPole-v1"], "both --env and --agent"),
+        (["train", "--env", "CartPole-v1"], "write cairn train --env CartPole-v1 --agent ppo, or another agent"),
         (["train", "--env", "CartPole-v1", "--agent", "pop"], "Did you mean ppo?"),
         (["train", "--env", "CartPool-v1", "--agent", "ppo"], "Did you mean CartPole-v1?"),
         (["train", "--env", "CartPole-v1", "--agent", "sac"], "SAC acts in continuous action spaces only"),
@@ -88,7 +88,10 @@ def home(tmp_path, monkeypatch):
             ["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.layer-norm"],
             "start from it with the same",
         ),
-        (["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.hidden", "8"], "cannot be started from"),
+        (
+            ["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.hidden", "8"],
+            "has agent.hidden (128, 128)",
+        ),
         (
             ["train", "cartpole-ppo", "--expert", "zoo/cartpole-dqn"],
             "are used by bc, dagger, aggrevate and aggrevated only",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -84,6 +85,37 @@ def test_both_languages_have_every_page(site):
     )
 
 
+class Links(HTMLParser):
+    """Where a page links to, and the anchors that it has."""
+
+    def __init__(self):
+        super().__init__()
+        self.links, self.anchors = set(), set()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href"):
+            self.links.add(given["href"])
+
+
+def test_no_link_inside_the_site_is_dead(site):
+    pages = {path: Links() for path in site.rglob("*.html") if path.name != "404.html"}
+    for path, page in pages.items():
+        page.feed(path.read_text())
+    dead, checked = [], 0
+    for path, page in pages.items():
+        for link in page.links:
+            place, _, anchor = unquote(link).partition("#")
+            if re.match(r"[a-z]+:|//", place):
+                continue
+            target, checked = (path.parent / place).resolve() if place else path, checked + 1
+            target = target / "index.html" if target.is_dir() else target
+            there = target.exists() and (not anchor or target not in pages or anchor in pages[target].anchors)
+            dead += [] if there else [f"{path.relative_to(site)}: {link}"]
+    assert not dead and checked > 1000
+
+
 def test_no_page_loads_anything_from_outside(site):
     for page in site.rglob("*.html"):
         reader = Requests()
@@ -98,7 +130,7 @@ def test_marks_and_equations_were_put_into_words(site):
     """Nothing is left of what docs/hooks.py replaces: no mark, no TeX."""
     for page in site.rglob("*.html"):
         text = page.read_text()
-        assert not re.search(r"<!-- (code|recipe|figures|book)\b", text), page
+        assert not re.search(r"<!-- (code|recipe|figures|book|packages|table|file|test)\b", text), page
         assert 'class="arithmatex"' not in text, page
         assert not re.search(r"<m[a-z]+[^>]*>[^<]*\\[A-Za-z]", text), page
 

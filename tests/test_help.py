@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,12 +13,15 @@ from tyro._docstrings import get_field_docstring
 from cairn.algorithms.registry import ALGORITHMS
 from cairn.cli.bench import BenchArgs
 from cairn.cli.doctor import DoctorArgs, NewEnvArgs
+from cairn.cli.main import COMMANDS as NAMES
+from cairn.cli.main import main
 from cairn.cli.policies import DemosArgs, EvalArgs, ExportArgs, ImportArgs, WatchArgs
 from cairn.cli.recipes import Which
 from cairn.cli.reports import ReportArgs
 from cairn.cli.results import ListArgs, ResultsArgs
 from cairn.cli.search import SweepOptions, TuneOptions
 from cairn.cli.train import TrainOptions
+from cairn.cli.usage import USAGE, lines_of
 from cairn.core.sb3_names import RENAMED
 from cairn.recipes.recipe import Recipe
 
@@ -44,6 +48,25 @@ class Riddles:
     seed: int = 0
     lam: float = 0.9  # λ of GAE
     clear: int = 1  # passes over each rollout
+
+
+@pytest.mark.parametrize("args", [["train"], ["train", "cartpole-ppo"], ["import"], ["eval"]], ids=" ".join)
+def test_a_default_is_told_once_and_only_if_there_is_one(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*args, "--help"])
+    shown = " ".join(capsys.readouterr().out.split("usage:")[1].split())
+    assert "{None}" not in shown and "(default: '')" not in shown
+    for option in re.split(r" (?=--[a-z])", shown)[1:]:
+        told = re.findall(r"default: (.*?)[()]", option.partition("`")[0])
+        assert len(told) <= 1 or "None" not in told, option
+
+
+def test_every_command_is_in_the_usage_once_and_under_a_heading() -> None:
+    listed = re.findall(r"^  cairn ([a-z-]+) ", USAGE, re.M)
+    assert list(dict.fromkeys(listed)) == [name for name, _ in itertools.groupby(listed)] and {*listed} == {*NAMES}
+    for name in NAMES:
+        assert lines_of(name).count("\n      ") == listed.count(name)
+    assert len(re.findall(r"^[A-Z].*:$", USAGE, re.M)) == 5
 
 
 def test_symbols_and_silence_are_noticed() -> None:

@@ -191,6 +191,14 @@ def test_every_old_import_path_is_listed_as_deprecated():
 # -- the page on installation
 
 
+def test_all_extras_are_those_for_users_and_leave_out_what_has_no_wheel():
+    extras = PROJECT["optional-dependencies"]
+    always, before = extras["all"]
+    for_users = set(extras) - {"all", "dev", "browser", "docs", "bench"}
+    assert set(re.findall(r"\w+", always.partition("[")[2])) == for_users - {"bullet"}
+    assert before == "cairn-rl[bullet]; python_version < '3.12'" and "python_version" not in always
+
+
 @pytest.mark.parametrize("name", ["docs/install.md", "docs/install.zh.md"])
 def test_the_table_of_extras_is_complete_and_has_the_pinned_versions(name):
     rows = re.findall(r"^\| (.*) \|$", text(name), re.M)[2:]

@@ -70,6 +70,23 @@ def test_commands_fit(args: list[str], width: int, encoding: str, monkeypatch: p
     assert not any("?" in line for line in lines if encoding == "ascii")  # every character has an ASCII form
 
 
+def test_a_mistake_is_told_in_lines_that_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "60")
+    told = []
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with pytest.raises(SystemExit):
+            main(["train"])
+        told.append(stream.getvalue())
+    terminal, file = told
+    assert max(map(len, terminal.splitlines())) <= 60 < len(file)  # a file gets one line, to be searched
+    assert terminal.split() == file.split() and file.count("\n") == 1 and "\n  " in terminal
+
+
 @WIDTHS
 def test_a_wider_terminal_shows_more_of_the_results(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -11,8 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-# Where each public name is defined. It is loaded when first asked for (PEP 562): the command line and environment
-# workers import this package and must not pay for torch.
+# Where each public name is defined. Names are loaded on first use (PEP 562), because the command line and environment
+# workers import this package and should not import torch.
 _MODULES = {
     "cairn.api": ["A2C", "BC", "DQN", "HIRO", "PPO", "SAC", "TD3", "AggreVaTe", "AggreVaTeD", "DAgger", "Reinforce"],
     "cairn.core.errors": ["CairnError"],

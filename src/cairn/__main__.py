@@ -1,10 +1,10 @@
-"""`python -m cairn` is `cairn`: modules lie where Python is installed, not in the folder one happens to be in."""
+"""`python -m cairn` is `cairn`. The current folder is not searched for modules."""
 
 import os
 import sys
 
 if sys.path and sys.path[0] in ("", os.getcwd()) and not os.path.isdir(os.path.join(os.getcwd(), "cairn")):
-    del sys.path[0]  # `python -m` puts it first, so that any file there would stand in for the module of its name
+    del sys.path[0]  # `python -m` puts the current folder first, where any file could replace a module of its name
 
 from cairn.cli.main import main
 

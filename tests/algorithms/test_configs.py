@@ -16,6 +16,7 @@ from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.schedules import Schedule, constant, exponential, linear
 from cairn.core.serialise import from_json, to_json
+from cairn.envs.given import Given
 from cairn.recipes.recipe import Recipe
 
 CONFIGS = {name: one.config() for name, one in ALGORITHMS.items()}
@@ -62,6 +63,7 @@ def test_a_wrong_value_is_one_sentence_or_a_valid_config(name: str, field: str) 
             dict,
             type(None),
             Schedule,
+            Given,
             *(one.config for one in ALGORITHMS.values()),
         )
         assert validated(config) == config  # what was accepted once is accepted again
@@ -107,7 +109,7 @@ def test_what_is_accepted_can_be_written_and_read() -> None:
         ("hidden", "64", "hidden is '64'; it must be whole numbers, such as (64, 64)."),
         ("hidden", (), "hidden is empty; it must hold at least one number."),
         ("hidden", 0, "hidden is 0; it must be at least 1."),
-        ("activation", "gelu", "activation is 'gelu'; it must be one of 'relu', 'tanh', 'silu'."),
+        ("activation", "swish", "activation is 'swish'; it must be one of 'relu', 'tanh', 'silu', 'elu', 'gelu'."),
         ("batch_size", 10**30, "; it must be at most 9223372036854775807."),
         ("target_entropy", float("inf"), "target_entropy is inf; it must be a finite number."),
     ],

@@ -100,8 +100,8 @@ def test_hits_the_target(name):
     [
         (
             SACConfig(),
-            Spec((84, 84, 3), "uint8", Box((1,), (-1.0,), (1.0,))),
-            "SAC does not support image observations",
+            Spec((3,), "float32", Discrete(2)),
+            "SAC acts in continuous action spaces only",
         ),
         (TD3Config(), Spec((3,), "float32", Box((1,), (-np.inf,), (np.inf,))), "is unbounded; use ppo"),
     ],

@@ -12,6 +12,7 @@ from cairn import A2C, DQN, PPO, SAC, TD3, CairnError
 from cairn.algorithms.registry import ALGORITHMS
 from cairn.cli.main import main
 from cairn.core.errors import closest
+from cairn.core.sb3_members import MEMBERS
 from cairn.core.sb3_names import EXAMPLES, EXAMPLES_OF, NOTES, RENAMED, WITHOUT, hint, renamed
 from cairn.recipes.recipe import Recipe
 
@@ -117,7 +118,8 @@ KNOWN: dict[str, tuple[Any, str, str]] = {
     "n_envs": (PPO, "envs=8", "--envs 8"),
     "eval_freq": (PPO, LEARN + "eval_every=10_000)", "--eval-every 10000"),
     "n_eval_episodes": (PPO, LEARN + "eval_episodes=20)", "--eval-episodes 20"),
-    "callback": (PPO, LEAVE + "Cairn has no callbacks", LEAVE + "Cairn has no callbacks"),
+    "callback": (PPO, LEAVE + "a callback is a function", LEAVE + "a callback is a function"),
+    "track": (PPO, LEARN + 'log="wandb")', "--log wandb"),
     "log_interval": (PPO, LEARN + "log_every=1_000)", "--log-every 1000"),
     "progress_bar": (PPO, LEAVE + "progress is always shown", LEAVE + "progress is always shown"),
     "num_envs": (PPO, "envs=8", "--envs 8"),
@@ -207,3 +209,23 @@ def test_a_setting_of_another_algorithm_names_it_in_python() -> None:
     ):
         with pytest.raises(CairnError, match=f"{name} is a setting of {owners}; {kind.kind} has none"):
             kind(CART, **{name: 1})
+
+
+def test_an_attribute_of_their_models_is_answered() -> None:
+    model: Any = PPO("CartPole-v1", hidden=8)
+    with pytest.raises(
+        AttributeError, match="'PPO' object has no attribute 'policy'. In Cairn, its networks belong to `agent`"
+    ):
+        model.policy
+    with pytest.raises(AttributeError, match="no attribute 'learning_rate'. It is `config.lr`.$"):
+        model.learning_rate
+    with pytest.raises(AttributeError, match="'PPO' object has no attribute 'nothing'.$"):
+        model.nothing
+    assert not [name for name in MEMBERS if hasattr(model, name)], "Cairn has it itself"
+
+
+def test_the_attributes_are_those_of_their_models() -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    theirs = [sb3.PPO("MlpPolicy", "CartPole-v1"), sb3.SAC("MlpPolicy", "Pendulum-v1", buffer_size=1)]
+    theirs.append(sb3.DQN("MlpPolicy", "CartPole-v1", buffer_size=1))
+    assert [name for name in MEMBERS if not any(name in dir(model) for model in theirs)] == []

@@ -7,6 +7,8 @@ import time
 import gymnasium as gym
 import numpy as np
 
+from tests.doctor import odd_spaces
+
 
 class Puck(gym.Env):
     """A puck in the plane, pushed and slowed by drag, to be brought to the middle; 60 steps."""
@@ -389,3 +391,96 @@ class Turns(Puck):
         self.turn = (self.turn + 1) % 3
         self.state[0] = self.turn
         return self.obs(), {}
+
+
+class Dark(odd_spaces.Camera):
+    """Its picture is never drawn anew."""
+
+    def shown(self):
+        return {**super().shown(), "camera": np.full((3, 36, 36), 7, np.uint8)}
+
+
+class Stopped(odd_spaces.Camera):
+    """The number beside its picture stands still."""
+
+    def shown(self):
+        return {**super().shown(), "x": np.zeros(1, np.float32)}
+
+
+class Vault(odd_spaces.Plane):
+    """The middle pays 1 to who opens it there, which the mask allows nowhere else, or only elsewhere."""
+
+    action_space = gym.spaces.Discrete(6)
+
+    def __init__(self, fault=None):
+        self.fault = fault
+
+    def action_masks(self):
+        at_home = bool((self.at == 0).all())
+        inside = [np.abs(self.at + move).max() <= 3 for move in self.moves]
+        if self.fault == "allows all":
+            return np.ones(6, bool)
+        if self.fault == "never":
+            return np.array([*inside, False])
+        return np.array([*inside, at_home != (self.fault == "inverted")])
+
+    def moved(self, action):
+        return np.zeros(2) if action == 5 else super().moved(action)
+
+    def step(self, action):
+        opened = action == 5 and bool((self.at == 0).all())
+        wall = action < 5 and np.abs(self.at + self.moves[action]).max() > 3
+        if wall and self.fault == "allows all":
+            raise ValueError("there is a wall")
+        if self.fault == "takes all":
+            wall = False
+        obs, _, _, truncated, info = super().step(action)
+        refused = wall or (action == 5 and not opened)
+        return obs, 1.0 if opened else -1.0 if refused else 0.0, opened, truncated, info
+
+
+class HalfSeen(odd_spaces.Plane):
+    """What is forbidden costs 9 and changes nothing. Its mask may know of two walls only."""
+
+    def __init__(self, walls=4):
+        self.walls = walls
+
+    def action_masks(self):
+        return np.array([i > self.walls or np.abs(self.at + move).max() <= 3 for i, move in enumerate(self.moves)])
+
+    def step(self, action):
+        wall = np.abs(self.at + self.moves[action]).max() > 3
+        obs, reward, terminated, truncated, info = super().step(0 if wall else action)
+        return obs, -9.0 if wall else reward, terminated, truncated, info
+
+
+class Idle(odd_spaces.Plane):
+    """Forbids one move after the other, and takes them all the same."""
+
+    def action_masks(self):
+        return np.arange(5) != self.steps % 5
+
+
+class Picture(odd_spaces.Bright):
+    """A picture with values or a shape that networks do not read."""
+
+    def __init__(self, fault):
+        self.fault = fault
+        low, high, shape, kind = {
+            "too bright": (0, 1, (40, 40, 1), np.float32),
+            "too dark": (0, 255, (40, 40, 1), np.float32),
+            "bits": (0, 255, (40, 40, 1), np.uint8),
+            "middle": (0, 255, (40, 1, 40), np.uint8),
+            "around 0": (-1, 1, (40, 40, 1), np.float32),
+        }[fault]
+        self.observation_space = gym.spaces.Box(low, high, shape, kind)
+
+    def shown(self):
+        picture = super().shown()
+        if self.fault == "too bright":
+            return 255 * picture
+        if self.fault == "bits":
+            return np.ceil(picture).astype(np.uint8)
+        if self.fault == "middle":
+            return (255 * picture).astype(np.uint8).reshape(40, 1, 40)
+        return picture

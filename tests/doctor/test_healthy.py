@@ -13,8 +13,9 @@ from cairn.doctor.examine import examine
 from cairn.doctor.probes import ends, resets
 from cairn.doctor.task_probe import Case, TaskProbe
 from cairn.envs.task import Task
-from tests.doctor import healthy
+from tests.doctor import healthy, odd_spaces
 from tests.doctor.healthy import HEALTHY, TMaze, Walk
+from tests.doctor.odd_spaces import ODD
 
 
 def found(make, *probes, **case):
@@ -32,10 +33,11 @@ WARNED = {
     healthy.Failing: {"dying-pays"},
     healthy.Turns: {"reset-remembers", "copies-alike"},
     healthy.Unseeded: {"seed-ignored", "unseeded-noise", "copies-share"},
+    odd_spaces.OneSided: {"action-unbounded"},
 }
 
 
-@pytest.mark.parametrize("make", HEALTHY)
+@pytest.mark.parametrize("make", [*HEALTHY, *ODD])
 def test_a_healthy_task_of_an_odd_kind_gets_no_error(make):
     np.random.seed(0)  # Unseeded draws from it: two of its starts can be alike by chance
     findings = found(make)

@@ -3,13 +3,29 @@
 from functools import partial
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from cairn.doctor.examine import examine
 from cairn.doctor.finding import ordered
-from cairn.doctor.probes import FIRST, PROBES, actions, api, ends, goals, observations, resets, rewards, time, upkeep
+from cairn.doctor.probes import (
+    FIRST,
+    PROBES,
+    actions,
+    api,
+    ends,
+    goals,
+    masks,
+    memory,
+    observations,
+    pictures,
+    resets,
+    rewards,
+    time,
+    upkeep,
+)
 from cairn.doctor.task_probe import Case, TaskProbe
-from tests.doctor import tasks
+from tests.doctor import healthy, odd_spaces, tasks
 from tests.doctor.tasks import Arm, Buttons, Corridor, NotesCar, Puck, Runner
 
 
@@ -43,6 +59,20 @@ CASES = [
     (observations.informative, "obs-constant", "error", puck("blind"), Puck),
     (observations.informative, "obs-constant", "hint", puck("constant entry"), Puck),
     (observations.informative, "obs-duplicated", "hint", puck("twin entries"), Puck),
+    (observations.informative, "obs-part-constant", "warning", tasks.Dark, odd_spaces.Camera),
+    (observations.informative, "obs-part-constant", "hint", tasks.Stopped, odd_spaces.Camera),
+    (pictures.legible, "picture-range", "error", partial(tasks.Picture, "too bright"), odd_spaces.Bright),
+    (pictures.legible, "picture-range", "error", partial(tasks.Picture, "too dark"), odd_spaces.Bright),
+    (pictures.legible, "picture-range", "warning", partial(tasks.Picture, "bits"), odd_spaces.Camera),
+    (pictures.legible, "picture-layout", "warning", partial(tasks.Picture, "middle"), odd_spaces.Camera),
+    (pictures.legible, "picture-layout", "hint", partial(tasks.Picture, "around 0"), odd_spaces.Bright),
+    (masks.agree, "mask-forbids-best", "warning", partial(tasks.Vault, "inverted"), tasks.Vault),
+    (masks.agree, "mask-contradicts", "error", partial(tasks.Vault, "allows all"), tasks.Vault),
+    (masks.agree, "mask-contradicts", "warning", partial(tasks.HalfSeen, walls=2), tasks.HalfSeen),
+    (masks.agree, "mask-needless", "hint", tasks.Idle, odd_spaces.Hands),
+    (masks.allows, "mask-never-allows", "hint", partial(tasks.Vault, "never"), tasks.Vault),
+    (memory.history, "needs-memory", "hint", healthy.TMaze, healthy.ContextualBandit),
+    (memory.history, "needs-memory", "hint", healthy.Recall, healthy.Quiz),
     (observations.scale, "obs-scale", "warning", puck("huge entry"), Puck),
     (observations.mutated, "obs-mutated", "warning", puck("same array"), Puck),
     (actions.effect, "action-no-effect", "hint", puck("dead dimension"), Puck),
@@ -75,6 +105,17 @@ CASES = [
     (upkeep.leaks, "files-leak", "error", puck("files"), Puck),
     (upkeep.leaks, "memory-grows", "warning", puck("memory"), Puck),
 ]
+
+
+def test_a_leak_shows_in_a_process_that_has_freed_much():
+    """Memory that was freed is used again first, so that the process would not grow."""
+    large = [np.ones(300_000) for _ in range(20)]  # from here on blocks of this size lie in the heap
+    del large
+    freed = [np.ones(25_000) for _ in range(2_000)]
+    keep = freed[-1]  # above the others, so that the heap does not shrink
+    del freed
+    assert [finding.code for finding in found(puck("memory"), upkeep.leaks, seconds=20.0)] == ["memory-grows"]
+    assert keep.all()
 
 
 @pytest.mark.parametrize(("probe", "code", "severity", "broken", "repaired"), CASES)
@@ -143,6 +184,47 @@ def test_a_task_that_breaks_the_contract_is_examined_no_further(broken, code):
     [finding] = found(broken, *PROBES)
     assert (finding.code, finding.severity) == (code, "error")
     assert found(Puck) == []  # the contract is kept
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        ([1, 1, 1], "an action_mask of 3 entries where its action space has 5 options"),
+        ([0] * 5, "an action_mask that allows no action"),
+        ([0.5] * 5, "an action_mask with entries that are neither 0 nor 1"),
+        (None, "an action_mask with entries that are neither 0 nor 1"),
+    ],
+)
+def test_a_mask_that_is_none_is_told_whoever_makes_the_task(mask, words):
+    class Wrong(odd_spaces.Walls):
+        def action_masks(self):
+            return mask
+
+    for probes in (PROBES, [actions.effect]):
+        [finding] = found(Wrong, *probes)
+        assert (finding.code, finding.severity) == ("mask-wrong", "error") and words in finding.evidence
+
+
+def test_what_a_part_of_a_byte_row_holds_is_checked():
+    class NotANumber(odd_spaces.Camera):
+        def shown(self):
+            return {**super().shown(), "x": np.array([np.nan], np.float32)}
+
+    findings = found(NotANumber, *PROBES)
+    assert {f.code for f in findings} == {"obs-shape"} and "x holds a number that is not finite" in findings[0].evidence
+
+
+def test_a_part_that_leaves_its_space_is_named():
+    class Outside(odd_spaces.Camera):
+        def shown(self):
+            return {**super().shown(), "x": np.array([100 * self.at[0]], np.float32)}
+
+    [finding] = found(Outside, observations.inside)
+    assert finding.code == "obs-outside" and "entry 0 of 'x' came to 300 where -3 to 3 is declared" in finding.evidence
+
+
+def test_who_has_memory_is_not_told_to_use_it():
+    assert found(healthy.TMaze, memory.history, remembers=True) == []
 
 
 def test_a_version_known_to_be_broken_is_named():

@@ -115,7 +115,7 @@ def test_every_code_is_in_the_book():
     root = Path(__file__).parents[2]
     text = "".join(path.read_text() for path in (root / "src" / "cairn" / "doctor").rglob("*.py"))
     codes = set(re.findall(r'(?:Finding|_broken)\(\s*"([a-z-]+)"', text))
-    told = set(re.findall(r"`([a-z-]+)`", (root / "docs" / "doctor.md").read_text()))
+    told = set(re.findall(r"`([a-z-]+)`", (root / "docs" / "reference" / "findings.md").read_text()))
     assert len(codes) > 35 and codes | set(WATCHERS) <= told, codes - told
 
 

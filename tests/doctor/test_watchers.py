@@ -21,7 +21,7 @@ from cairn.runs.progress import Progress
 from cairn.runs.run import Run
 from cairn.runs.train import train
 from cairn.runs.watching import Moment
-from cairn.vector.protocol import spec_of_env
+from cairn.vector.spaces import spec_of_env
 from tests.doctor.tasks import Puck
 
 ARM = Spec((3,), "float32", Box((2,), (-1.0, -1.0), (1.0, 1.0)))
@@ -240,7 +240,7 @@ def test_the_progress_line_names_what_was_said():
     told = Run(RECIPE, None, watcher=Watch(PPO, ARM))
     told.progress_line = Progress("task", 100, stream=Terminal())
     told.log({"train/loss": torch.tensor(float("nan"))})
-    told._write_metrics()
+    told._write_metrics(None)
     told.advance(SimpleNamespace(episodes=()), np.ones(3, bool))
     said, line = told.progress_line.stream.getvalue().split("\x1b[2K")[1:]
     assert "Training has become NaN" in said and "no episode yet  ! run-not-finite" in line

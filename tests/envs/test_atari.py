@@ -11,7 +11,7 @@ pytest.importorskip("ale_py")
 from cairn.core.errors import CairnError
 from cairn.envs.task import Task
 from cairn.vector.choose import make_vector
-from cairn.vector.protocol import spec_of_env
+from cairn.vector.spaces import spec_of_env
 
 
 def area(image, size):

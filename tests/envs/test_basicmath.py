@@ -8,7 +8,7 @@ pytest.importorskip("ale_py")
 from cairn.core.errors import CairnError
 from cairn.envs.basicmath import BasicMath
 from cairn.envs.task import Task
-from cairn.vector.protocol import spec_of_env
+from cairn.vector.spaces import spec_of_env
 
 FIRST, SECOND = 52, 58  # cells of the game's memory: the two numbers
 

@@ -7,7 +7,7 @@ import pytest
 from cairn.core.errors import CairnError
 from cairn.envs.pixelcartpole import FOOT, POLE_INK, TIP, PixelCartPole
 from cairn.envs.task import Task
-from cairn.vector.protocol import spec_of_env
+from cairn.vector.spaces import spec_of_env
 
 VIEWS = ("both", "cart", "track", "screen")
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from cairn.interop.sb3.importer import read
 from cairn.runs.evaluation import as_policy
-from cairn.vector.protocol import spec_of
+from cairn.vector.spaces import spec_of
 from tests.envs.toys import Plane
 
 sb3 = pytest.importorskip("stable_baselines3")
@@ -45,6 +45,8 @@ def observations(env, count=100):
         rows.append(obs)
         if terminated or truncated:
             task.reset()
+    if task.observation_space.dtype == np.uint8:
+        return np.stack(rows), np.stack(rows)
     layout = spec_of(task.observation_space, task.action_space)[1]
     ours = np.stack([layout(row) for row in rows]).astype(np.float32)
     if isinstance(rows[0], dict):

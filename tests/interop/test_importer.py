@@ -465,10 +465,10 @@ BAD = {
         "sb3_contrib.tqc.policies.TQCPolicy; Cairn imports",
     ),
     "trpo": (other("stable_baselines3.common.policies.ActorCriticPolicy", cg_max_steps=15), "Cairn imports ppo, a2c"),
-    "convolutions": (other("stable_baselines3.common.policies.ActorCriticCnnPolicy"), "other layers than an MLP's"),
+    "convolutions": (other("stable_baselines3.common.policies.ActorCriticCnnPolicy"), "(it does not see one image)"),
     "an extractor": (
-        with_settings(features_extractor_class=kind("stable_baselines3.common.torch_layers.NatureCNN")),
-        "(NatureCNN)",
+        with_settings(features_extractor_class=kind("stable_baselines3.common.torch_layers.MineCNN")),
+        "(MineCNN)",
     ),
     "layers more": (with_extra("features_extractor.cnn.0.weight"), "'features_extractor.cnn.0.weight'"),
     "an unknown activation": (
@@ -573,7 +573,7 @@ def test_a_mistake_is_one_sentence_and_exit_2(args, words, tmp_path, monkeypatch
 
 def test_out_must_be_given_and_an_import_is_not_trained(tmp_path, capsys):
     refused(capsys, "--out", "import", "m.zip")
-    refused(capsys, "cannot be trained", "train", "--env", "CartPole-v1", "--agent", "imported")
+    refused(capsys, "with --agent ppo --start FOLDER", "train", "--env", "CartPole-v1", "--agent", "imported")
 
 
 @pytest.mark.parametrize(

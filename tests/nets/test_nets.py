@@ -4,10 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cairn.core.types import Rollout
-from cairn.nets.heads import Categorical, Gaussian, TanhGaussian
+from cairn.nets.heads import Categorical, Gaussian
 from cairn.nets.mlp import MLP, tanh
 from cairn.nets.normalizer import Normalizer, ReturnScale
 from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.tanh_gaussian import TanhGaussian
 
 
 def test_an_ensemble_is_its_members_run_one_by_one():

@@ -247,6 +247,11 @@ def test_the_subgoals_of_a_hierarchy_are_drawn(tmp_path):
 
 def test_a_task_that_fails_is_one_sentence(tmp_path, monkeypatch):
     run = write_run(tmp_path / "a", [1, 2])
+    save_policy(run / "best", hierarchy(), replace(TASK, id="nowhere:Yard-v0"), {})
+    assert (
+        f"{run} was not played, so it has no picture from above: {run}/best/policy.json names"
+        in seen(run, episodes=1).said
+    )
     save_policy(run / "best", hierarchy(), TASK, {})
     monkeypatch.setattr("cairn.report.gather.play_all", lambda *a, **k: 1 / 0)
     assert "could not be played for its picture: ZeroDivisionError" in seen(run, episodes=1).said

@@ -15,7 +15,7 @@ from cairn.report import plan
 from cairn.report.video import record
 from cairn.runs.evaluation import as_policy, evaluate
 from cairn.vector.choose import make_vector
-from cairn.vector.protocol import spec_of_env
+from cairn.vector.spaces import spec_of_env
 from tests.envs.toys import Plane
 
 SMALL = TD3Config(hidden=(16,))

@@ -220,7 +220,7 @@ def test_the_familiar_face(tmp_path):
     model.save(tmp_path / "m")
     again = SAC.load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict(obs[0], deterministic=True)[0], action[0])
-    with pytest.raises(CairnError, match="holds a sac policy"):
+    with pytest.raises(CairnError, match="holds a policy of sac"):
         from cairn import TD3
 
         TD3.load(tmp_path / "m")

@@ -17,7 +17,7 @@ from cairn.runs.evaluation import as_policy, evaluate
 from cairn.vector.choose import make_vector
 from cairn.vector.in_process import Sync
 from cairn.vector.processes import Workers
-from cairn.vector.world_reuse import STEPS
+from cairn.vector.world_reuse import EPISODES, SHORT, STEPS
 from tests.vector.counting import Counting
 
 ZOO = Path(__file__).parent.parent.parent / "zoo"
@@ -185,7 +185,9 @@ def test_environments_that_are_through_are_not_stepped_on(make):
         envs.close()
     assert score.lengths == (1, 2, 9, 4, 3)
     if make is Sync:
-        assert Lasts.taken == 19 + 2 * STEPS  # those of the episodes, and of the trial whether it remembers
+        assert Lasts.taken == 19 + 2 * (
+            STEPS + EPISODES * SHORT
+        )  # those of the episodes, and of the trial whether it remembers
 
 
 def test_a_lost_worker_plays_the_same_seed_again():

@@ -123,7 +123,7 @@ def test_a_policy_for_another_task_than_its_card_names_is_one_sentence(saved, tm
     refused(lambda: cairn.DQN.load(saved), "another version of Acrobot-v1")
     found = load_policy(saved)
     envs = scoring_vector(found.task.for_scoring(), 1)
-    refused(lambda: evaluate(as_policy(found.agent), envs, [1]), "has observations (4,)", "and its task (6,)")
+    refused(lambda: evaluate(as_policy(found.agent), envs, [1]), "has observations (4,)", "its task observations (6,)")
     envs.close()
 
 

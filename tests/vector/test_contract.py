@@ -164,7 +164,7 @@ def test_actions_arrive_in_the_tasks_own_units():
 def test_goal_observations_are_laid_out_as_their_spec_says():
     import gymnasium as gym
 
-    from cairn.vector.protocol import spec_of
+    from cairn.vector.spaces import spec_of
 
     parts = {"observation": 3, "achieved_goal": 2, "desired_goal": 2}
     space = gym.spaces.Dict({k: gym.spaces.Box(-1, 1, (n,)) for k, n in parts.items()})

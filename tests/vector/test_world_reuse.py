@@ -56,6 +56,25 @@ def test_a_trial_tells_them_apart():
     assert asked(Worn) and not asked(partial(Worn, wears=False))
 
 
+class Sticky(Worn):
+    """Remembers only the action before a reset, and only where an episode was shorter than five steps."""
+
+    def reset(self, *, seed=None, options=None):
+        self.left = self.last if 0 < self.t < 5 else 0.0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.last = float(action[0])
+        return super().step(action)
+
+    def _obs(self):
+        return np.array([self.t, self.left], np.float32)
+
+
+def test_short_episodes_find_out_what_long_ones_hide():
+    assert asked(Sticky)
+
+
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "cairn/BitFlip-v0", "cairn/KeyDoorRooms-v0"])
 def test_pure_tasks_are_left_alone(name):
     assert not asked(Task(name))
@@ -95,7 +114,7 @@ def test_a_busy_machine_finds_what_an_idle_one_does(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
     assert not asked(partial(Slow, wears=False))
-    assert Slow.steps == 2 * module.STEPS
+    assert Slow.steps == 2 * (module.STEPS + module.EPISODES * module.SHORT)
 
 
 def test_the_answer_is_kept_for_a_task(monkeypatch):

@@ -1,4 +1,4 @@
-"""Advantage actor-critic, synchronous (Mnih et al. 2016): one gradient step per short rollout of many environments."""
+"""Synchronous advantage actor-critic (Mnih et al. 2016): one gradient step per short rollout."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
 from cairn.core.state import Parts
 from cairn.core.types import Rollout, Spec
-from cairn.nets.actor_critic import ActorCritic, following
+from cairn.nets.actor_critic import following
 from cairn.nets.cnn import Vision
 from cairn.nets.graphs import graphed
 from cairn.nets.health import critic_diagnostics
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Optimizer
+from cairn.nets.own import NONE, Own
+from cairn.nets.recurrent import MemoryKind, RecurrentMemory, starts
+from cairn.nets.remembering import Remembering, actor_critic
 from cairn.nets.seeding import seeded
 
 
 @dataclass(frozen=True)
 class A2CConfig:
+    """Settings of A2C."""
+
     hidden: Widths = (64, 64)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
     activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
     lr: Rate = constant(7e-4)  # learning rate, a number or a schedule (SB3: learning_rate)
@@ -37,21 +42,27 @@ class A2CConfig:
     rmsprop: bool = True  # use RMSprop as in the paper instead of Adam (SB3: use_rms_prop)
     normalise_advantage: bool = False  # scale the advantages of a batch to mean 0 and std 1 (SB3: normalize_advantage)
     normalise_obs: bool = False  # normalise observations by running mean and std (SB3: VecNormalize norm_obs)
+    clip_obs: Positive = 10.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     log_std: float = 0.0  # log of the initial std of continuous actions (SB3: policy_kwargs log_std_init)
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    memory: MemoryKind = "none"  # remember earlier observations: gru or lstm (sb3-contrib: RecurrentPPO); none: do not
+    memory_size: Count = 128  # units of the memory (sb3-contrib: policy_kwargs lstm_hidden_size)
 
 
 class A2C(BaseAgent):
-    """∇ log π(a|s) A with A from the critic, and the critic by regression on A + V."""
+    """Policy gradient ∇ log π(a|s) A, where the critic gives A; the critic is fitted to A + V."""
 
-    def __init__(self, cfg: A2CConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(self, cfg: A2CConfig, spec: Spec, *, seed: int = 0, device: str = "cpu", own: Own = NONE) -> None:
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress = spec, 0.0
         self.horizon = cfg.horizon
-        shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
+        self.own = own
+        shape: Any = {"own": own, "activation": cfg.activation, "log_std": cfg.log_std}
+        shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16, "normalise": cfg.normalise_obs, "clip": cfg.clip_obs}
         with seeded(seed):
-            self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
+            self.net = actor_critic(spec, cfg.hidden, cfg.memory, cfg.memory_size, **shape).to(device)
+        self.core = self.net.core
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm, rmsprop=cfg.rmsprop)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.acting = graphed(self.net.act, self.generator)
@@ -59,23 +70,32 @@ class A2C(BaseAgent):
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator}
 
-    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        return self.acting([obs], explore, self.generator)
+    def act(self, obs: Tensor, *, explore: bool, memory: RecurrentMemory | None = None) -> Tensor:
+        """Actions [N] or [N, dim] for obs [N, ...]: samples of the policy, or its mode without `explore`."""
+        if memory is None:
+            return self.acting([obs], explore, self.generator)
+        return memory.through(self.acting, obs, explore, self.generator)
 
     def update(self, rollout: Rollout) -> Metrics:
+        """Take one gradient step on a rollout [T, N]; return metrics."""
         self.opt.lr = self.cfg.lr(self.progress)
         given = rollout.obs, rollout.action, rollout.reward, rollout.terminated, rollout.truncated, rollout.valid
         weight = self.opt.knob(self.cfg.entropy_weight(self.progress))
-        metrics, value, target = self.learn([*given, *self.net.after(rollout), weight])
-        if self.net.normalizer is not None:
-            self.net.normalizer.update(rollout.obs[rollout.valid])
-        seen = self.net.normalise(rollout.obs).flatten(0, 1)  # fillers too: to leave them out would wait for a GPU
+        memory = [] if rollout.state is None else [rollout.state[0], starts(rollout)]
+        metrics, value, target = self.learn([*given, *self.net.after(rollout), *memory, weight])
+        self.net.observe(rollout)
+        seen = self.net.normalise(rollout.obs).flatten(0, 1)  # invalid steps too: a mask would have to wait for the GPU
         return {**metrics, **critic_diagnostics(self.net, seen, value, target)}
 
     def _learn(self, batch: list[Any]) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        """What is told of the step, and V and its target [T, N]."""
-        obs, action, reward, terminated, truncated, valid, apart, after, entropy_weight = batch
-        policy, value = self.net(self.net.normalise(obs).flatten(0, 1))
+        """Metrics of the step, V [T, N] and its target [T, N]."""
+        obs, action, reward, terminated, truncated, valid, apart, after, *memory, entropy_weight = batch
+        seen = self.net.normalise(obs)
+        if memory:
+            assert isinstance(self.net, Remembering)  # no other network has states
+            policy, value = self.net.unroll(seen, *memory)
+        else:
+            policy, value = self.net(seen.flatten(0, 1))
         known = value.detach().view_as(reward)
         ends = following(known, apart, after), terminated, truncated
         advantage = gae(reward, known, *ends, gamma=self.cfg.gamma, lam=self.cfg.lam)

@@ -1,13 +1,14 @@
-"""Deep Q-learning (Mnih et al. 2015) with double estimation (van Hasselt et al. 2016) and n-step returns.
+"""Deep Q-learning (Mnih et al. 2015) with double Q-learning (van Hasselt et al. 2016) and n-step returns.
 
-Options, each with its paper: dueling streams (Wang et al. 2016), quantiles of the return (Dabney et al. 2018; both in
-`nets/values.py`), replay by priority (Schaul et al. 2016; `replay/prioritised.py`), and an ε for each environment, so
-that some try new things while others make use of what is known (Horgan et al. 2018).
+Options, each with its paper: dueling streams (Wang et al. 2016) and quantiles of the return (Dabney et al. 2018), both
+in `nets/values.py`; prioritised replay (Schaul et al. 2016; `replay/prioritised.py`); and an ε for each environment, so
+that some explore more than others (Horgan et al. 2018).
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -21,19 +22,26 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td, importance, quantile_huber
 from cairn.core.schedules import Rate, Share, constant, linear
 from cairn.core.state import Parts
-from cairn.core.types import Discrete, Spec, Transition, WeightedTransition
+from cairn.core.types import Spec, Transition, WeightedTransition
 from cairn.nets.cnn import Vision, sees_images
 from cairn.nets.encoder import Encoder
+from cairn.nets.features import feature_net, share_statistics
 from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
+from cairn.nets.mlp import Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
+from cairn.nets.own import NONE, Own, OwnNet
 from cairn.nets.seeding import seeded
-from cairn.nets.values import ReturnHead, q_net
+from cairn.nets.values import After, ReturnHead, q_net
+
+MOST_ACTIONS = 4096
 
 
 @dataclass(frozen=True)
 class DQNConfig:
-    discrete: ClassVar[bool] = True  # the action spaces it acts in
+    """Settings of DQN."""
+
+    discrete: ClassVar[bool] = True  # acts in discrete action spaces
 
     hidden: Widths = (256, 256)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
     lr: Rate = constant(1e-3)  # learning rate, a number or a schedule (SB3: learning_rate)
@@ -58,6 +66,8 @@ class DQNConfig:
     adam_eps: Positive = 1e-8  # epsilon of Adam; larger values shorten the steps of small gradients
     q_range: tuple[float, ...] | None = None  # (min, max) of a return, to clip targets; None: no clipping
     normalise: bool = False  # normalise observations and goals by running mean and std (SB3: VecNormalize)
+    clip_obs: Positive = 5.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
+    activation: Activation = "relu"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
     layer_norm: bool = False  # layer normalisation after each layer (Gallici et al. 2025)
     relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
@@ -65,27 +75,45 @@ class DQNConfig:
 
 
 class DQN(BaseAgent):
-    """Q(s, ·) by regression on y = r + γⁿ Q'(s', argmax Q(s', ·)); acts greedily but for a share ε of coins."""
+    """Q(s, ·), fitted to y = r + γⁿ Q'(s', argmax Q(s', ·)); acts ε-greedily."""
 
-    def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
-        if not isinstance(spec.action, Discrete):
+    def __init__(self, cfg: DQNConfig, spec: Spec, *, seed: int = 0, device: str = "cpu", own: Own = NONE) -> None:
+        self.choices = spec.action.choices
+        if spec.action.outputs != sum(self.choices):
             raise CairnError("DQN acts in discrete action spaces only; use sac, td3 or ppo for this task.")
         self.cfg = cfg = validated(cfg, "agent.")
-        self.spec, self.progress = spec, 0.0
+        self.spec, self.progress, self.own = spec, 0.0, own
         if cfg.q_range is not None and (len(cfg.q_range) != 2 or not cfg.q_range[0] < cfg.q_range[1]):
             raise CairnError(f"agent.q_range is {cfg.q_range}; it must be two numbers, the smaller first.")
-        self.actions = spec.action.n
-        seen, images = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals}, sees_images(spec)
-        self.encoder = Encoder(spec, images=images, **seen).to(device)
+        self.actions = math.prod(self.choices)
+        if self.actions > MOST_ACTIONS:
+            raise CairnError(
+                f"DQN has a value for each action, and this task has {self.actions:,} combinations of choices; the"
+                f" most is {MOST_ACTIONS:,}: use ppo or a2c."
+            )
         shape: Any = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "layer_norm": cfg.layer_norm}
+        shape["activation"] = cfg.activation
         shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16}
         with seeded(seed):
-            q = q_net(spec, self.encoder.width, cfg.hidden, self.actions, **shape)
+            before = feature_net(
+                spec, own.network, cnn=cfg.cnn, bf16=cfg.bf16, normalise=cfg.normalise, orthogonal=False
+            )
+            raw = sees_images(spec) or before is not None or own.critic is not None
+            seen: Any = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals, "clip": cfg.clip_obs}
+            self.encoder = Encoder(spec, raw=raw, **seen).to(device)
+            q = (
+                OwnNet("critic", own.critic, spec, self.actions)
+                if own.critic is not None
+                else q_net(spec, self.encoder.width, cfg.hidden, self.actions, before=before, **shape)
+            )
         self.q: nn.Module = q.to(device)
+        self.before = before
         self.target = copy.deepcopy(self.q)
+        share_statistics(self.q, self.target)
         self.opt = Optimizer(self.q, lr=cfg.lr(0), eps=cfg.adam_eps, max_norm=cfg.max_norm)
         self.target_flat = Flat(self.target)
-        self.allowed: Callable[[Tensor], Tensor] | None = None  # obs -> [N, actions] bool; None: all of them
+        # obs -> [N, actions] bool; None: all actions
+        self.allowed: Callable[[Tensor], Tensor] | None = self._masks if spec.masked else None
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros((), dtype=torch.int64)
         self.learn, self.toss = graphed(self._learn, self.generator), graphed(self._toss, self.generator)
@@ -93,15 +121,20 @@ class DQN(BaseAgent):
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
 
     def judges_actions(self) -> bool:
+        """True: DQN has Q(s, a)."""
         return True
 
     def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
+        """Q(s, a) [B] for obs [B, ...] and action [B]."""
         q: Tensor = self.q(self.encoder(obs))
-        return q.gather(1, action[:, None])[:, 0]
+        return q.gather(1, self._index(action)[:, None])[:, 0]
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        """obs [N, ...] -> actions [N]; each environment tosses a coin of its own."""
+        """Actions [N], or [N, k] of k choices, for obs [N, ...]; with `explore`, each is random with probability ε."""
+        return self._action(self._chosen(obs, explore))
+
+    def _chosen(self, obs: Tensor, explore: bool) -> Tensor:
         if not explore:
             return self._best(self.q(self.encoder(obs)), obs)
         epsilon = torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)
@@ -109,35 +142,62 @@ class DQN(BaseAgent):
             epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
         return self.toss([obs, epsilon])
 
+    def _index(self, action: Tensor) -> Tensor:
+        """Actions [B], or [B, k] of k choices, as numbers of their combinations [B]."""
+        if action.dim() == 1:
+            return action
+        index = torch.zeros(len(action), dtype=torch.int64, device=action.device)
+        for options, chosen in zip(self.choices, action.unbind(1), strict=True):
+            index = index * options + chosen
+        return index
+
+    def _action(self, index: Tensor) -> Tensor:
+        """The inverse of `_index`."""
+        if not self.spec.action_shape:
+            return index
+        chosen = []
+        for options in reversed(self.choices):
+            chosen.append(index % options)
+            index = index.div(options, rounding_mode="floor")
+        return torch.stack(chosen[::-1], 1)
+
+    def _masks(self, obs: Tensor) -> Tensor:
+        """Which combinations [N, actions] bool the masks of the choices allow."""
+        parts = torch.split(obs[:, -self.spec.masked :] != 0, list(self.choices), 1)
+        found = parts[0]
+        for part in parts[1:]:
+            found = (found[:, :, None] & part[:, None]).flatten(1)
+        return found
+
     def _toss(self, seen: list[Tensor]) -> Tensor:
-        """What is best for obs [N, ...], or with a share ε any action: `seen` is both."""
+        """ε-greedy actions for `seen`, a list of obs [N, ...] and ε."""
         obs, epsilon = seen
         coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
         return torch.where(coin < epsilon, self.dice(obs), self._best(self.q(self.encoder(obs)), obs))
 
     def dice(self, obs: Tensor) -> Tensor:
-        """Actions [N], each that is allowed equally likely."""
+        """Random actions [N], uniform over the allowed ones."""
         if self.allowed is None:
             return torch.randint(self.actions, (len(obs),), generator=self.generator, device=obs.device)
         return torch.multinomial(self.allowed(obs).float(), 1, generator=self.generator)[:, 0]
 
     def _best(self, q: Tensor, obs: Tensor) -> Tensor:
-        """The allowed action of the highest q [N, actions]; one that is never taken never learns what it is worth."""
+        """The allowed action with the highest q [N, actions]. A forbidden action has an untrained value."""
         return (q if self.allowed is None else q.masked_fill(~self.allowed(obs), -torch.inf)).argmax(-1)
 
     def _judge(self, net: nn.Module, obs: Tensor) -> Tensor:
-        """Q(s, ·) [B, actions] or, where those are kept, quantiles of the return [B, actions, K]."""
+        """Q(s, ·) [B, actions], or quantiles of the return [B, actions, K] if the network has them."""
         if self.cfg.quantiles:
-            assert isinstance(net, ReturnHead)  # as q_net makes it
+            assert isinstance(net, (ReturnHead, After))  # q_net returns one if there are quantiles
             return net.quantiles(obs)
         out: Tensor = net(obs)
         return out
 
     @torch.no_grad()
     def td_target(self, batch: Transition, seen: Tensor) -> Tensor:
-        """y = R + γᵏ(1 - term) Q'(s', a*), a* chosen by Q where double, else by Q' itself; [B], or [B, K] quantiles.
+        """y = R + γᵏ(1 - term) Q'(s', a*), with a* from Q if `double`, else from Q'; [B], or quantiles [B, K].
 
-        The batch is encoded; `seen` is s' as it was before.
+        The batch is encoded; `seen` are its next observations before encoding.
         """
         judged = self._judge(self.target, batch.next_obs)
         mean = judged.mean(-1) if self.cfg.quantiles else judged
@@ -147,6 +207,7 @@ class DQN(BaseAgent):
         return target if self.cfg.q_range is None else target.clamp(*self.cfg.q_range)
 
     def update(self, batch: Transition) -> Metrics:
+        """Take one gradient step on a batch [B]; return metrics."""
         self.opt.lr = self.cfg.lr(self.progress)
         self.updates += 1
         if isinstance(batch, WeightedTransition):
@@ -156,8 +217,10 @@ class DQN(BaseAgent):
 
     def _learn(self, batch: Transition, move_target: bool) -> dict[str, Tensor]:
         seen = batch.next_obs
+        if self.before is not None:
+            self.before.observe(batch.obs)
         batch = self.encoder.learn(batch)
-        q, target = _of(self._judge(self.q, batch.obs), batch.action), self.td_target(batch, seen)
+        q, target = _of(self._judge(self.q, batch.obs), self._index(batch.action)), self.td_target(batch, seen)
         distance = quantile_huber if self.cfg.quantiles else huber_td
         weight = batch.weight if isinstance(batch, WeightedTransition) else None
         loss = distance(q, target, weight)
@@ -171,6 +234,6 @@ class DQN(BaseAgent):
 
 
 def _of(judged: Tensor, action: Tensor) -> Tensor:
-    """What [B, actions] or [B, actions, K] says of one action each: [B] or [B, K]."""
+    """Select one action each from [B, actions] or [B, actions, K]: [B] or [B, K]."""
     at = action[:, None] if judged.dim() == 2 else action[:, None, None].expand(-1, -1, judged.shape[2])
     return judged.gather(1, at)[:, 0]

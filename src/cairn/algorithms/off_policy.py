@@ -1,4 +1,4 @@
-"""The off-policy loop: act, store, and learn from replayed transitions while the environments take the next steps."""
+"""The off-policy loop: act, store, and learn from replayed transitions while the environments step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cairn.replay.ring import Ring
 
 
 def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: TrainingRun) -> None:
-    """`updates_per_step` updates for every step taken, after `learning_starts` random steps."""
+    """Train with `updates_per_step` updates per step taken, after `learning_starts` random steps."""
     cfg, seeds = agent.cfg, tuple(run.env_seeds())
     while run.going():
         agent.progress = run.progress
@@ -34,7 +34,7 @@ def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: Trai
 
 
 def learn(agent: OffPolicy, replay: Replay, run: TrainingRun) -> None:
-    """The updates that the steps taken so far allow. Their batches are drawn together: nothing is stored in between."""
+    """Do the updates that the steps taken so far allow. Several batches are sampled at once."""
     cfg = agent.cfg
     due = int((run.step - cfg.learning_starts) * cfg.updates_per_step)
     while run.updates < due:
@@ -46,16 +46,16 @@ def learn(agent: OffPolicy, replay: Replay, run: TrainingRun) -> None:
 
 
 def make_replay(agent: Agent, plan: ReplayPlan) -> Replay:
-    """A ring of transitions, or of frames where observations are stacked; prioritised or with hindsight if asked."""
+    """A ring of transitions, or of frames if observations are stacked; prioritised or with hindsight if set."""
     cfg: Any = agent.cfg
     hindsight = plan.hindsight != "off"
-    rule = plan.goal_rule() if hindsight else None  # before any file is made
+    rule = plan.goal_rule() if hindsight else None  # an error here must come before a file is made
     common: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "generator": plan.generator}
     common |= {"slack": plan.slack, "folder": plan.folder}
     steps: Ring | Frames
-    if plan.spec.stack > 1:  # every frame stored once
+    if plan.spec.stack > 1:  # store every frame once
         must_fit(cfg.capacity, Frames.bytes_each(plan.spec, cfg.frame_bytes), mapped=plan.folder is not None)
-        size = (cfg.capacity + 2 * plan.slack * plan.num_envs) * Frames.bytes_each(plan.spec)  # of a mirror on the GPU
+        size = (cfg.capacity + 2 * plan.slack * plan.num_envs) * Frames.bytes_each(plan.spec)  # of the GPU's copy
         frames = {"frame_bytes": cfg.frame_bytes, "device": roomy(plan.device, size)}
         steps = Frames(cfg.capacity, plan.num_envs, plan.spec, **frames, **common)
     else:
@@ -65,6 +65,6 @@ def make_replay(agent: Agent, plan: ReplayPlan) -> Replay:
         return Prioritised(steps, alpha=cfg.priority, folder=plan.folder)
     if rule is None or isinstance(steps, Frames):
         return steps
-    assert plan.spec.goal is not None  # or there would be no rule
+    assert plan.spec.goal is not None  # a rule needs goals
     strategy: Any = plan.hindsight
     return Hindsight(steps, plan.spec.goal, rule, strategy=strategy, k=plan.hindsight_k, folder=plan.folder)

@@ -1,4 +1,4 @@
-"""The on-policy loop: play a rollout, learn from it, forget it."""
+"""The on-policy loop: collect a rollout, learn from it, discard it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cairn.core.run import TrainingRun
 
 
 def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: TrainingRun) -> None:
-    """A rollout has `agent.horizon` steps of every environment; where that is 0, one whole episode of each."""
+    """Train on rollouts of `agent.horizon` steps per environment, or of one whole episode each if that is 0."""
     seeds = tuple(run.env_seeds())
     while run.going():
         agent.progress = run.progress
@@ -17,7 +17,7 @@ def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: Training
             break
         agent.progress = run.progress
         if run.checkpoint_due():
-            rollout.truncated[-1] = True  # the environments are reset after it
+            rollout.truncated[-1] = True  # the environments are reset after a checkpoint
         if rollout.valid.any():
             run.log(agent.update(rollout))
         run.log(collector.metrics(None))

@@ -1,4 +1,4 @@
-"""An agent that plays: arrays in, arrays out, and what it remembers of the episodes in between."""
+"""An agent that plays without learning: arrays in, arrays out, with its memory of open episodes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cairn.core.agent import Agent, Memory
 from cairn.core.errors import CairnError
-from cairn.core.types import Array, Discrete, Spec
-from cairn.nets.cnn import sees_images
+from cairn.core.layout import examples
+from cairn.core.types import Array, Spec
+from cairn.nets.cnn import has_images
 
-ROWS, IMAGES = 20, 8  # observations, images that are asked about together when an agent is scored
-
-
-def _choices(spec: Spec) -> int:
-    return spec.action.n if isinstance(spec.action, Discrete) else 0
-
-
-def _taken(spec: Spec) -> str:
-    return f"one of {_choices(spec)} actions" if _choices(spec) else f"actions of {spec.action_shape[0]} numbers"
+ROWS, IMAGES = 20, 8  # rows per block, of vectors and of images
 
 
 class Player:
     """An agent as a function of arrays: observations [N, ...] to actions [N] or [N, dim], in Cairn's units.
 
-    An agent that remembers (it has `memory`) is given one for its N environments; `forget` says whose episode ended.
+    Keeps the memory of N open episodes if the agent has one; `forget` says which of them ended.
     """
 
     def __init__(self, agent: Agent, *, explore: bool = False, device: str = "cpu") -> None:
@@ -43,44 +36,45 @@ class Player:
         return self.agent.act(rows, explore=self.explore, **memory).cpu().numpy()
 
     def must_suit(self, task: Spec) -> None:
-        """CairnError where the agent sees or does other things than this task shows and takes."""
+        """Raise CairnError where the task has other observations or actions than the agent."""
         mine = self.agent.spec
-        if (mine.obs_shape, mine.action_shape) != (task.obs_shape, task.action_shape) or _choices(mine) != _choices(
-            task
-        ):
+        same = (mine.obs_shape, mine.masked) == (task.obs_shape, task.masked)
+        if not same or (mine.action_shape, mine.action.choices) != (task.action_shape, task.action.choices):
             raise CairnError(
-                f"this policy has observations {mine.obs_shape} and {_taken(mine)}, and its task {task.obs_shape} and"
-                f" {_taken(task)}: it was saved with another task or other arguments."
+                f"this policy has {mine.brief}, and its task {task.brief}: it was saved with another task or other"
+                " arguments."
             )
 
     def alone(self, count: int) -> Solo:
-        """The same agent, for scores in `count` environments."""
+        """The same agent for scoring in `count` environments; see `Solo`."""
         return Solo(self.agent, count, explore=self.explore, device=self.device)
 
     def subgoal(self) -> Array | None:
-        """The points [N, d] that a hierarchy makes for, since it last acted."""
+        """The current subgoals [N, d] of a hierarchy; None for other agents."""
         target = None if self.memory is None else self.memory.target
         return None if target is None else target.cpu().numpy().copy()
 
     def forget(self, ended: Array) -> None:
-        """[N] bool: what these environments show next begins an episode."""
+        """Reset the memory of the environments `ended` [N] bool, whose next observation begins an episode."""
         if self.memory is not None:
             self.memory.forget(ended)
 
 
 class Solo:
-    """A player for scores: on a CPU a row's action depends on that row and its episode, to the last bit.
+    """A player for scoring. On a CPU a row's action depends only on that row and its episode, to the last bit.
 
-    A product of matrices is rounded differently for batches of another size. So rows are asked about in blocks of one
-    size, filled up with zeros. A row's place in a block may change its result too: only places are used where it is
-    the same. Where there is one alone, and where the agent draws at random, each row is asked about by itself, and
-    each episode draws from its own seed.
+    Matrix products are rounded differently for batches of other sizes, so rows are evaluated in blocks of one size,
+    filled
+    up with zeros. The result may also depend on a row's place in a block: only places with equal results are used. If
+    there is only one such place, or the agent samples its actions, each row is evaluated alone, and each episode draws
+    from
+    its own seed.
     """
 
     def __init__(self, agent: Agent, count: int, *, explore: bool = False, device: str = "cpu") -> None:
         self.agent, self.explore, self.device = agent, explore, device
         self.generators = [part for part in agent.training_parts.values() if isinstance(part, Generator)]
-        self.drawn: list[list[Tensor]] = [[] for _ in range(count)]  # the state of each generator in each episode
+        self.drawn: list[list[Tensor]] = [[] for _ in range(count)]  # states of the generators, per episode
         self.block: int = 1
         self.places: Array = np.zeros(1, np.int64)
         if device != "cpu":
@@ -92,7 +86,7 @@ class Solo:
         self.memories = [] if None in memories else memories
 
     def begin(self, row: int, seed: int) -> None:
-        """This row's next observation is the first of an episode from that seed."""
+        """Start an episode in this row: reset its memory, and seed its random actions."""
         if self.memories:
             which = np.zeros(self.block, bool)
             which[self.places[row % len(self.places)]] = True
@@ -101,10 +95,10 @@ class Solo:
             self.drawn[row] = [Generator().manual_seed(seed + i).get_state() for i in range(len(self.generators))]
 
     def __call__(self, obs: Array, asked: Array) -> Array:
-        """Actions for the rows [N] bool that are `asked`; zeros for the others."""
+        """Actions for the rows `asked` [N] bool of obs [N, ...]; zeros for the others."""
         spec, count = self.agent.spec, len(self.places)
         out = np.zeros((len(obs), *spec.action_shape), spec.action_dtype)
-        if self.memories:  # each row keeps its place
+        if self.memories:  # a row's memory stays in its place
             for start in range(0, len(obs), count):
                 rows = np.arange(start, min(start + count, len(obs)))
                 if asked[rows].any():
@@ -117,7 +111,7 @@ class Solo:
         return out
 
     def _acted(self, obs: Array, rows: Array) -> Array:
-        """One block."""
+        """Actions for one block."""
         full = np.zeros((self.block, *obs.shape[1:]), obs.dtype)
         places = self.places[: len(obs)]
         full[places] = obs
@@ -135,8 +129,8 @@ class Solo:
 
 
 def _together(agent: Agent) -> tuple[int, Array]:
-    """The size of a block, and the places in it where equal rows have equal results; (1, [0]) where there is one."""
-    block = IMAGES if sees_images(agent.spec) else ROWS
+    """The size of a block and its places with equal results; (1, [0]) if there is only one."""
+    block = IMAGES if has_images(agent.spec) else ROWS
     shapes = _Shapes()
     with shapes:
         _act_alike(agent, block + 1, seed=0)
@@ -150,16 +144,19 @@ def _together(agent: Agent) -> tuple[int, Array]:
 
 
 def _act_alike(agent: Agent, count: int, seed: int) -> None:
-    """Ask about `count` equal rows."""
+    """Let the agent act on `count` equal rows."""
     spec, draw = agent.spec, np.random.default_rng(seed)
-    row = draw.integers(0, 256, spec.obs_shape) if spec.obs_dtype == "uint8" else draw.normal(size=spec.obs_shape)
-    same = torch.from_numpy(np.repeat(row[None].astype(spec.obs_dtype), count, 0))
+    same = torch.from_numpy(np.repeat(examples(spec, 1, draw), count, 0))
     memory = agent.memory(count)
-    agent.act(same, explore=False, **({} if memory is None else {"memory": memory}))
+    if memory is None:
+        agent.act(same, explore=False)
+    else:
+        for _ in range(2):  # at first all that is remembered may be zeros, of which every sum is the same
+            agent.act(same, explore=False, memory=memory)
 
 
 class _Shapes(TorchDispatchMode):
-    """Notes the shape of every operation's results, in their order."""
+    """Records the shapes of the results of all operations, in order."""
 
     def __init__(self) -> None:
         TorchDispatchMode.__init__(self)
@@ -172,9 +169,9 @@ class _Shapes(TorchDispatchMode):
 
 
 class _Alike(TorchDispatchMode):
-    """Watches every operation on equal rows: `alike` [block] tells at which places all results are those at the first.
+    """Watches all operations on equal rows: `alike` [block] marks the places with the same results as the first.
 
-    `others` are the shapes for a batch of another size. An axis that has another length there is one of rows.
+    `others` are the shapes of results for a batch of another size: axes of another length are axes of rows.
     """
 
     def __init__(self, block: int, others: list[tuple[int, ...]]) -> None:
@@ -190,7 +187,7 @@ class _Alike(TorchDispatchMode):
 
     def _compared(self, tensor: Tensor, other: tuple[int, ...]) -> Tensor:
         alike = torch.ones(self.block, dtype=torch.bool)
-        if len(other) != tensor.ndim:  # other operations than for another size
+        if len(other) != tensor.ndim:  # other operations ran for the other size
             return ~alike
         for axis, length in enumerate(tensor.shape):
             if length == other[axis]:

@@ -1,9 +1,4 @@
-"""Proximal policy optimisation (Schulman et al. 2017) with generalised advantages (Schulman et al. 2016).
-
-Log-probabilities and values of the rollout are computed in one large pass when it is complete, not step by step while
-it is collected: acting runs only what acting needs. Observation statistics stand still within an iteration, so the
-policy that is improved is the policy that acted.
-"""
+"""Proximal policy optimisation (Schulman et al. 2017) with generalised advantages (Schulman et al. 2016)."""
 
 from __future__ import annotations
 
@@ -20,19 +15,23 @@ from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
 from cairn.core.state import Parts
 from cairn.core.types import Rollout, Spec
-from cairn.nets.actor_critic import ActorCritic
 from cairn.nets.cnn import Vision
 from cairn.nets.graphs import graphed
 from cairn.nets.health import critic_diagnostics
 from cairn.nets.mlp import Activation
 from cairn.nets.normalizer import ReturnScale
 from cairn.nets.optim import Optimizer
+from cairn.nets.own import NONE, Own
+from cairn.nets.recurrent import MemoryKind, RecurrentMemory
+from cairn.nets.remembering import actor_critic
 from cairn.nets.seeding import seeded
 
 
 @dataclass(frozen=True)
 class PPOConfig:
-    plain_gradient: ClassVar[bool] = False  # of log π(a|s) A, without clipping
+    """Settings of PPO."""
+
+    plain_gradient: ClassVar[bool] = False  # clips the policy gradient
 
     hidden: Widths = (64, 64)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
     activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
@@ -50,20 +49,27 @@ class PPOConfig:
     max_norm: Positive = 0.5  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
     log_std: float = 0.0  # log of the initial std of continuous actions (SB3: policy_kwargs log_std_init)
     normalise_obs: bool = False  # normalise observations by running mean and std (SB3: VecNormalize norm_obs)
+    clip_obs: Positive = 10.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     normalise_reward: bool = False  # divide rewards by the running std of the return (SB3: VecNormalize norm_reward)
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
     bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    memory: MemoryKind = "none"  # remember earlier observations: gru or lstm (sb3-contrib: RecurrentPPO); none: do not
+    memory_size: Count = 128  # units of the memory (sb3-contrib: policy_kwargs lstm_hidden_size)
+    sequence: Count = 32  # with memory: steps of a training sequence, through which gradients flow back
 
 
 class PPO(BaseAgent):
-    """Improves -L = E min(ρA, clip(ρ)A) - c₁(V - R)² + c₂H over a few epochs of each rollout."""
+    """Maximises E min(ρA, clip(ρ)A) - c₁(V - R)² + c₂H over a few epochs of each rollout."""
 
-    def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(self, cfg: PPOConfig, spec: Spec, *, seed: int = 0, device: str = "cpu", own: Own = NONE) -> None:
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self.progress, self.horizon = spec, 0.0, cfg.horizon
-        shape: Any = {"activation": cfg.activation, "log_std": cfg.log_std, "cnn": cfg.cnn, "bf16": cfg.bf16}
+        self.own, self.length = own, 1 if cfg.memory == "none" else min(cfg.sequence, cfg.horizon)
+        shape: Any = {"own": own, "activation": cfg.activation, "log_std": cfg.log_std}
+        shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16, "normalise": cfg.normalise_obs, "clip": cfg.clip_obs}
         with seeded(seed):
-            self.net = ActorCritic(spec, cfg.hidden, normalise=cfg.normalise_obs, **shape).to(device)
+            self.net = actor_critic(spec, cfg.hidden, cfg.memory, cfg.memory_size, self.length, **shape).to(device)
+        self.core = self.net.core
         self.opt = Optimizer(self.net, lr=cfg.lr(0), eps=1e-5, max_norm=cfg.max_norm)
         self.returns = ReturnScale(cfg.gamma).to(device)
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -71,15 +77,19 @@ class PPO(BaseAgent):
         self.policy_parts: Parts = {"net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "returns": self.returns, "generator": self.generator}
 
-    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        return self.acting([obs], explore, self.generator)
+    def act(self, obs: Tensor, *, explore: bool, memory: RecurrentMemory | None = None) -> Tensor:
+        if memory is None:
+            return self.acting([obs], explore, self.generator)
+        return memory.through(self.acting, obs, explore, self.generator)
 
     @torch.no_grad()
     def prepare(self, rollout: Rollout) -> list[Tensor]:
-        """The rollout as a flat set [B, ...] of (obs, action, log π_old, A, V_old, R), valid steps only."""
+        """The valid steps of a rollout as flat tensors [B, ...]: obs, action, log π_old, A, V_old, R."""
+        # One pass after collecting is exact: observation statistics change only after the update.
         obs = self.net.normalise(rollout.obs)
         reward = self.returns(rollout) if self.cfg.normalise_reward else rollout.reward
-        policy, value = self.net(obs.flatten(0, 1))
+        known = [] if rollout.state is None else [rollout.state.flatten(0, 1)]
+        policy, value = self.net(obs.flatten(0, 1), *known)
         log_prob = policy.log_prob(rollout.action.flatten(0, 1)).view_as(reward)
         value = value.view_as(reward)
         after = self.net.next_values(rollout, value), rollout.terminated, rollout.truncated
@@ -87,8 +97,8 @@ class PPO(BaseAgent):
         return [x[rollout.valid] for x in (obs, rollout.action, log_prob, advantage, value, advantage + value)]
 
     def _learn(self, batch: list[Any]) -> dict[str, Tensor]:
-        obs, action, old_log_prob, advantage, old_value, target, clip, entropy_weight = batch
-        policy, value = self.net(obs)
+        *rows, clip, entropy_weight = batch
+        policy, value, (action, old_log_prob, advantage, old_value, target) = self.net.judge(rows)
         log_ratio = policy.log_prob(action) - old_log_prob
         ratio = log_ratio.exp()
         advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
@@ -100,23 +110,23 @@ class PPO(BaseAgent):
         entropy = policy.entropy().mean()
         loss = policy_loss + self.cfg.value_weight * value_loss - entropy_weight * entropy
         self.opt.step(loss)
-        kl = (ratio - 1 - log_ratio).detach().mean()  # Schulman's estimate: unbiased and never negative
+        kl = (ratio - 1 - log_ratio).detach().mean()  # Schulman's estimator: unbiased and never negative
         told = {"policy_gradient_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "approx_kl": kl}
         return {f"train/{name}": x.detach() for name, x in told.items()}
 
     def update(self, rollout: Rollout) -> Metrics:
         fields = self.prepare(rollout)
         self.opt.lr = self.cfg.lr(self.progress)
-        count, size, metrics = len(fields[0]), self.cfg.batch_size, dict[str, Tensor]()
+        drawn = self.net.drawn(fields, rollout)
+        count, size, metrics = len(drawn[0]), max(self.cfg.batch_size // self.length, 1), dict[str, Tensor]()
         weights = [self.opt.knob(x(self.progress)) for x in (self.cfg.clip, self.cfg.entropy_weight)]
         for _ in range(self.cfg.epochs):
             order = torch.randperm(count, generator=self.generator, device=fields[0].device)
-            shuffled = [x[order] for x in fields]
+            shuffled = [x[order] for x in drawn]
             for start in range(0, max(count - size // 2, 1), size):
-                learn = self.learn if start + size <= count else self._learn  # a graph is of full batches
+                learn = self.learn if start + size <= count else self._learn  # graphs need full batches
                 metrics = learn([*(x[start : start + size] for x in shuffled), *weights])
             if self.cfg.target_kl is not None and metrics["train/approx_kl"] > 1.5 * self.cfg.target_kl:
                 break
-        if self.net.normalizer is not None:
-            self.net.normalizer.update(rollout.obs[rollout.valid])
+        self.net.observe(rollout)
         return {**metrics, **critic_diagnostics(self.net, fields[0], *fields[4:])}

@@ -1,7 +1,7 @@
-"""Every algorithm, one entry each. Whatever depends on which algorithm a run uses is answered here.
+"""The registry of algorithms: one entry each, which answers whatever depends on the algorithm of a run.
 
-An algorithm is a config (a frozen dataclass), an agent (`agent(cfg, spec, *, seed, device)`), a loop and, where it
-learns from stored experience, a replay. `register` adds one of your own; recipes, checkpoints, the command line, Ray's
+An algorithm is a config (a frozen dataclass), an agent (`agent(cfg, spec, *, seed, device)`), a loop and, if it
+learns from stored experience, a replay. `register` adds your own; recipes, checkpoints, the command line, Ray's
 samplers and `cairn.model` then know it.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 from cairn.algorithms import hiro, imitation
@@ -23,6 +23,8 @@ from cairn.algorithms.ppo import PPO, PPOConfig
 from cairn.algorithms.reinforce import Reinforce, ReinforceConfig
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
+from cairn.algorithms.trainable import trainable
+from cairn.core import sb3_members
 from cairn.core.agent import REPLAY_SETTINGS, Learner
 from cairn.core.calls import keywords
 from cairn.core.checks import short, validated
@@ -31,55 +33,68 @@ from cairn.core.errors import CairnError, closest
 from cairn.core.kinds import Kinds
 from cairn.core.state import check_parts
 from cairn.core.types import Spec
+from cairn.nets.own import NONE, Own
 from cairn.replay.protocol import Checkpointable, ReplayPlan
 
 Loop = Callable[[Any, Any, Any, Any], None]  # loop(agent, collector, replay, run)
 MakeReplay = Callable[[Any, ReplayPlan], Checkpointable | None]
 
-# Settings under which the same weights would compute something else. Each counts for the configs that have it.
-WEIGHTS_DEPEND_ON = ("activation", "normalise", "normalise_obs", "relative_goals", "layer_norm", "dueling", "cnn")
+# Settings that change what given weights compute, for the configs that have them.
+OF_INPUTS = ("normalise", "normalise_obs", "clip_obs", "relative_goals")
+WEIGHTS_DEPEND_ON = ("activation", *OF_INPUTS, "layer_norm", "dueling", "cnn", "memory")
 
 
 def no_replay(agent: Any, plan: ReplayPlan) -> None:
-    """Nothing is kept from one rollout to the next."""
+    """No replay: on-policy algorithms discard a rollout after learning from it."""
 
 
 def no_learners(cfg: Any) -> dict[str, Learner]:
+    """No part of the config learns from a replay."""
     return {}
 
 
+def itself(agent: Any, normalise_reward: bool | None) -> Any:
+    """The agent: it can already be trained."""
+    return agent
+
+
 def one_learner(cfg: Any) -> dict[str, Learner]:
+    """The config itself learns from a replay."""
     return {"": Learner(cfg)}
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What Cairn knows of an algorithm."""
+    """An entry of the registry."""
 
     name: str  # on the command line and in files
     config: type[Any]
-    agent: Callable[..., Any]  # its class: agent(cfg, spec, *, seed, device)
+    agent: Callable[..., Any]  # the agent's class: agent(cfg, spec, *, seed, device)
     loop: Loop
     replay: MakeReplay = no_replay
-    parts: tuple[str, ...] = ()  # fields of the config that are configs themselves
-    acts_by: str = ""  # the part whose settings (γ, normalisation) concern the task; "": the config itself
-    weights_depend_on: tuple[str, ...] = ()  # beside WEIGHTS_DEPEND_ON
-    settings: tuple[str, ...] = ()  # fields that the loop needs the config to have
-    attributes: tuple[str, ...] = ()  # attributes that the loop needs the agent to have, beside AGENT_HAS
-    learners: Callable[[Any], Mapping[str, Learner]] = no_learners  # which parts learn from a replay of transitions
-    levels: bool = False  # whether parts of its agent can be loaded by themselves
-    hindsight: str = ""  # why a recipe's `hindsight` cannot be used with it; "": it can
-    prepare: imitation.Prepare | None = None  # makes the lesson of an algorithm that learns from an expert
-    samplers: str = ""  # why Ray's samplers cannot play for it; "": they can
-    trained: bool = True  # False: it is only played
+    parts: tuple[str, ...] = ()  # fields of the config that are configs
+    acts_by: str = ""  # the part with the settings of the task (γ, normalisation); "": the config itself
+    weights_depend_on: tuple[str, ...] = ()  # in addition to WEIGHTS_DEPEND_ON
+    settings: tuple[str, ...] = ()  # fields of the config that the loop reads
+    attributes: tuple[str, ...] = ()  # attributes of the agent that the loop uses, in addition to AGENT_HAS
+    learners: Callable[[Any], Mapping[str, Learner]] = no_learners  # the parts that learn from a replay
+    levels: bool = False  # whether parts of the agent can be loaded separately
+    hindsight: str = ""  # why `hindsight` cannot be used; "": it can
+    prepare: imitation.Prepare | None = None  # makes the `Lesson` of an imitation algorithm
+    masks: bool = False  # whether it uses the action masks of a task
+    own: tuple[str, ...] = ()  # the networks of `Own` that it takes
+    samplers: str = ""  # why Ray samplers cannot be used; "": they can
+    trained: bool = True  # False: it only plays
+    trainable: Callable[[Any, bool | None], Any] = itself  # (agent, normalise_reward): the same, as one to train
 
     @property
     def label(self) -> str:
-        """The name of its Python class: cairn.PPO."""
+        """The name of its Python class, as in `cairn.PPO`."""
         return self.config.__name__.removesuffix("Config")
 
 
 NO_REPLAY = "hindsight needs an agent with a replay buffer: dqn, sac or td3."
+WHOLE = ("network", "actor", "critic")
 ON_POLICY: dict[str, Any] = {"loop": on_policy, "attributes": ("update", "horizon"), "hindsight": NO_REPLAY}
 OFF_POLICY: dict[str, Any] = {"loop": off_policy, "replay": make_replay, "learners": one_learner}
 OFF_POLICY |= {"settings": REPLAY_SETTINGS, "attributes": ("update",)}
@@ -87,10 +102,10 @@ IMITATION: dict[str, Any] = {"hindsight": NO_REPLAY, "samplers": imitation.NO_SA
 
 AGENT_HAS = ("act", "cfg", "spec", "progress", "policy_parts", "training_parts", "memory", "levels")
 NAMES = re.compile(r"[a-z][a-z0-9_-]*")
-RESERVED = ("seed", "envs", "device", "threads")  # keywords of every model
+RESERVED = ("seed", "envs", "device", "threads", "network", "actor", "critic")  # keywords of every model
 
 ALGORITHMS: dict[str, Algorithm] = {}
-KINDS = Kinds("agent")  # configs by the name of their class, as files have them
+KINDS = Kinds("agent")  # configs by the name of their class, which files contain
 AgentConfig = Annotated[Any, KINDS]  # the config of any algorithm in the registry
 
 
@@ -100,7 +115,17 @@ def _is_frozen(config: Any) -> bool:
 
 
 def register(algorithm: Algorithm) -> Algorithm:
-    """Add an algorithm; CairnError where its name is taken, or its config lacks a setting that its loop reads."""
+    """Add an algorithm to the registry.
+
+    Args:
+        algorithm: The entry: its name, config, agent, loop and replay.
+
+    Returns:
+        The same entry.
+
+    Raises:
+        CairnError: The name is taken, or the config lacks a setting that the loop reads.
+    """
     if not isinstance(algorithm, Algorithm):
         raise CairnError(f"register takes a cairn.Algorithm, not {short(algorithm)}.")
     name, config = algorithm.name, algorithm.config
@@ -114,7 +139,7 @@ def register(algorithm: Algorithm) -> Algorithm:
     if name in ALGORITHMS or config.__name__ in KINDS.types:
         known_as = name if name in ALGORITHMS else config.__name__
         raise CairnError(f"there is an algorithm {known_as!r} already; register yours under another name.")
-    known = {f.name for f in fields(config)} | set(dir(config))  # a constant of the class will do
+    known = {f.name for f in fields(config)} | set(dir(config))  # class constants count too
     missing = [one for one in (*algorithm.settings, *algorithm.parts) if one not in known]
     if missing:
         raise CairnError(f"{config.__name__} lacks the field {missing[0]!r}, which the loop of {name} reads; add it.")
@@ -132,7 +157,7 @@ def register(algorithm: Algorithm) -> Algorithm:
 
 
 for _entry in (
-    Algorithm("a2c", A2CConfig, A2C, **ON_POLICY),
+    Algorithm("a2c", A2CConfig, A2C, masks=True, own=WHOLE, **ON_POLICY),
     Algorithm(
         "aggrevate",
         imitation.AggreVaTeConfig,
@@ -172,7 +197,7 @@ for _entry in (
         prepare=imitation.from_expert,
         **IMITATION,
     ),
-    Algorithm("dqn", DQNConfig, DQN, **OFF_POLICY),
+    Algorithm("dqn", DQNConfig, DQN, masks=True, own=("network", "critic"), **OFF_POLICY),
     Algorithm(
         "hiro",
         hiro.HIROConfig,
@@ -186,11 +211,11 @@ for _entry in (
         levels=True,
         hindsight="hindsight is set per level with hiro: use agent.low_hindsight and agent.high_hindsight.",
     ),
-    Algorithm("imported", ImportedConfig, Imported, on_policy, trained=False, hindsight=NO_REPLAY),
-    Algorithm("ppo", PPOConfig, PPO, **ON_POLICY),
-    Algorithm("reinforce", ReinforceConfig, Reinforce, **ON_POLICY),
-    Algorithm("sac", SACConfig, SAC, **OFF_POLICY),
-    Algorithm("td3", TD3Config, TD3, **OFF_POLICY),
+    Algorithm("imported", ImportedConfig, Imported, on_policy, trained=False, hindsight=NO_REPLAY, trainable=trainable),
+    Algorithm("ppo", PPOConfig, PPO, masks=True, own=WHOLE, **ON_POLICY),
+    Algorithm("reinforce", ReinforceConfig, Reinforce, masks=True, own=WHOLE, **ON_POLICY),
+    Algorithm("sac", SACConfig, SAC, own=("network",), **OFF_POLICY),
+    Algorithm("td3", TD3Config, TD3, own=("network",), **OFF_POLICY),
 ):
     register(_entry)
 
@@ -199,17 +224,17 @@ for _entry in (
 
 
 def names() -> list[str]:
-    """The algorithms that can be trained, as `--agent` takes them."""
+    """The trainable algorithms, as `--agent` takes them."""
     return [name for name, one in ALGORITHMS.items() if one.trained]
 
 
 def owners(field: str) -> list[str]:
-    """The algorithms that can be trained and whose config has this field."""
+    """The trainable algorithms whose config has this field."""
     return [name for name in names() if field in {f.name for f in fields(ALGORITHMS[name].config)}]
 
 
 def algorithm_of(cfg: Any) -> Algorithm:
-    """The entry of a config; CairnError where it has none."""
+    """The entry of a config. Raises CairnError if there is none."""
     for one in ALGORITHMS.values():
         if type(cfg) is one.config:
             return one
@@ -217,23 +242,41 @@ def algorithm_of(cfg: Any) -> Algorithm:
 
 
 def agent_name(cfg: Any) -> str:
-    """SACConfig() -> 'sac'."""
+    """The algorithm's name: 'sac' for SACConfig()."""
     return algorithm_of(cfg).name
 
 
 def config_type(name: str) -> type[Any]:
-    """'sac' -> SACConfig, of an algorithm that can be trained."""
+    """The config class of a trainable algorithm: SACConfig for 'sac'. Raises CairnError for other names."""
     if name in ALGORITHMS and not ALGORITHMS[name].trained:
-        raise CairnError("an imported policy comes from `cairn import` and cannot be trained; use it as an expert.")
+        raise CairnError(
+            "an imported policy comes from `cairn import`; train on from it with --agent ppo --start FOLDER."
+        )
     if name not in ALGORITHMS:
-        raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(names())}.{closest(name, names())}")
+        told = sb3_members.algorithm(name) or closest(name, names())
+        raise CairnError(f"there is no agent {name!r}; the agents are {', '.join(names())}.{told}")
     return ALGORITHMS[name].config
 
 
-def build(cfg: Any, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
-    """The agent that a config describes; CairnError where it lacks something that loops or checkpoints need."""
+def build(cfg: Any, spec: Spec, *, seed: int = 0, device: str = "cpu", own: Own = NONE) -> Any:
+    """Make the agent that a config describes.
+
+    Args:
+        cfg: The config of a registered algorithm.
+        spec: Observation and action spaces of the task.
+        seed: Seed of the network weights and of the agent's random numbers.
+        device: A torch device, or "auto".
+        own: Networks of the user's own.
+
+    Returns:
+        The agent.
+
+    Raises:
+        CairnError: The config is invalid, or the agent lacks something that loops or checkpoints need.
+    """
     entry = algorithm_of(cfg)
-    agent = entry.agent(validated(cfg, "agent."), spec, seed=seed, device=resolve_device(device))
+    given: dict[str, Any] = {"own": check_own(entry, own)} if own.names() else {}
+    agent = entry.agent(validated(cfg, "agent."), spec, seed=seed, device=resolve_device(device), **given)
     for name in (*AGENT_HAS, *entry.attributes):
         if not hasattr(agent, name):
             raise CairnError(
@@ -244,56 +287,21 @@ def build(cfg: Any, spec: Spec, *, seed: int = 0, device: str = "cpu") -> Any:
     return agent
 
 
-def maker(cfg: Any) -> Callable[[Spec], Callable[..., Any]]:
-    """For samplers in other processes, whose registry may lack an entry: maker(cfg)(spec)(seed=...) is an agent."""
+def check_own(entry: Algorithm, own: Own) -> Own:
+    """The user's networks. Raises CairnError where the algorithm does not take them."""
+    for role in own.names():
+        if role not in entry.own:
+            takers = ", ".join(name for name, one in ALGORITHMS.items() if role in one.own)
+            takes = f"it takes {' and '.join(entry.own)}; " if entry.own else ""
+            raise CairnError(f"{entry.name} takes no {role} of your own; {takes}{role} works with {takers}.")
+    return own
+
+
+def maker(cfg: Any, own: Own = NONE) -> Callable[[Spec], Callable[..., Any]]:
+    """A function of a spec that returns a function of `seed=` that returns an agent.
+
+    For samplers in other processes, whose registry may lack the entry.
+    """
     agent = algorithm_of(cfg).agent
-    return lambda spec: functools.partial(agent, cfg, spec, device="cpu")
-
-
-# -- questions about a config
-
-
-def setting(cfg: Any, name: str, default: Any) -> Any:
-    """A setting of the part that acts in the task (a hierarchy's high level, an imitator's learner), or `default`."""
-    entry = algorithm_of(cfg)
-    part = getattr(cfg, entry.acts_by) if entry.acts_by else cfg
-    return getattr(part, name, default)
-
-
-def weights_meaning(cfg: Any) -> dict[str, Any]:
-    """The settings under which weights can be loaded into an agent of this config, its parts' too."""
-    entry, own = algorithm_of(cfg), {f.name for f in fields(cfg)}
-    found = {name: getattr(cfg, name) for name in (*WEIGHTS_DEPEND_ON, *entry.weights_depend_on) if name in own}
-    for part in entry.parts:
-        found |= {f"{part}.{name}": value for name, value in weights_meaning(getattr(cfg, part)).items()}
-    return found
-
-
-def relabels_goals(cfg: Any) -> bool:
-    """Whether a config asks for goals of hindsight itself, apart from a recipe's `hindsight`."""
-    return bool(getattr(cfg, "high_hindsight", 0.0) > 0)
-
-
-def horizon(cfg: Any) -> int:
-    """Steps of each environment in a rollout, where that is a setting; else 0."""
-    steps: int = getattr(cfg, "horizon", 0)
-    return steps
-
-
-def capacities(cfg: Any) -> dict[str, int]:
-    """The sizes of a config's replays, by the name of the part; "" is the config itself."""
-    return {part: one.config.capacity for part, one in algorithm_of(cfg).learners(cfg).items()}
-
-
-def most_useful(cfg: Any, steps: int) -> dict[str, int]:
-    """The transitions that a run of so many steps can fill each replay with."""
-    return {part: max(steps // one.every, 1) for part, one in algorithm_of(cfg).learners(cfg).items()}
-
-
-def capped_capacity(cfg: Any, most: Mapping[str, int]) -> Any:
-    """The config with no replay larger than `most` says."""
-    for part, size in capacities(cfg).items():
-        size = min(size, most[part])
-        inner = replace(getattr(cfg, part), capacity=size) if part else None
-        cfg = replace(cfg, capacity=size) if inner is None else replace(cfg, **{part: inner})
-    return cfg
+    given: dict[str, Any] = {"own": own} if own.names() else {}
+    return lambda spec: functools.partial(agent, cfg, spec, device="cpu", **given)

@@ -8,7 +8,7 @@ from cairn.api.model import Model, model
 
 __all__ = ["Model", "Sampled", "model", "sample", "train"]
 
-if TYPE_CHECKING:  # at run time `__getattr__` finds these, and those that are registered later
+if TYPE_CHECKING:  # at run time `__getattr__` finds these, and those registered later
     A2C: type[Model]
     BC: type[Model]
     DQN: type[Model]

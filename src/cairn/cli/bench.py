@@ -1,4 +1,4 @@
-"""`cairn bench`: how fast each backend steps a task, and Cairn beside other libraries."""
+"""`cairn bench`: the speed of each backend on a task, and of Cairn compared with other libraries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cairn.core.checks import Envs, Parallel, Positive
 from cairn.core.errors import CairnError
 from cairn.core.terminal import columns, wrapped
 
-ROOT = Path(__file__).parents[3]  # of a checkout
+ROOT = Path(__file__).parents[3]  # root of a checkout
 CELL = 12  # characters of a column
 
 
@@ -37,6 +37,7 @@ class BenchArgs:
 
 
 def command_bench(args: list[str]) -> int:
+    """Measure the speed of backends; returns the exit code."""
     if args[:1] == ["peers"]:
         return _peers(args[1:])
     if args[:1] != ["vector"] and not asks_for_help(args):
@@ -64,13 +65,13 @@ def command_bench(args: list[str]) -> int:
 
 
 def _blocks(counts: tuple[int, ...], width: int) -> list[tuple[int, ...]]:
-    """The columns of a table, as many side by side as `width` characters hold."""
+    """The columns of a table in blocks that fit `width` characters."""
     most = width // CELL
     return [counts[start : start + most] for start in range(0, len(counts), most)]
 
 
 def _peers(args: list[str]) -> int:
-    """The comparison lies beside the package, and reads its own options."""
+    """Run the comparison in benchmarks/, which reads its own options."""
     if not (ROOT / "benchmarks" / "peers").is_dir():
         raise CairnError("`cairn bench peers` is not in the package; run it in a checkout of the source.")
     return subprocess.run([sys.executable, "-m", "benchmarks.peers", *args], cwd=ROOT, check=False).returncode

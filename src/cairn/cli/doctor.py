@@ -1,4 +1,4 @@
-"""Commands on a task: `cairn doctor` examines one, `cairn new-env` writes one to begin with."""
+"""Commands for tasks: `cairn doctor` examines one, `cairn new-env` writes one to start from."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class NewEnvArgs:
 
 
 def command_doctor(args: list[str]) -> int:
+    """Examine a task and print the findings; returns 1 if there is an error."""
     options = parse(DoctorArgs, args, prog="cairn doctor")
     import_from_here(task=options.env)
     from cairn.doctor import diagnose
@@ -72,6 +73,7 @@ def command_doctor(args: list[str]) -> int:
 
 
 def command_new_env(args: list[str]) -> int:
+    """Write a new environment and its test; returns the exit code."""
     options = parse(NewEnvArgs, args, prog="cairn new-env")
     from cairn.envs.template import write
 

@@ -1,4 +1,4 @@
-"""`--help`: the options that dataclasses declare, laid out by tyro from their types, defaults and comments."""
+"""`--help`: the options of dataclasses, laid out by tyro from types, defaults and comments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import make_dataclass
@@ -19,7 +20,8 @@ from cairn.core.schedules import Schedule
 from cairn.core.schedules import parse as parse_schedule
 from cairn.core.terminal import columns, readable, wrapped
 
-LONGER_IN_ASCII = 12  # characters that a line may grow by where it is written in ASCII
+LONGER_IN_ASCII = 12  # characters by which a line may grow in ASCII
+WIDEST = 120  # columns; with more, tyro puts options side by side
 SCHEDULES = (
     'SCHEDULE is "linear(START,END)" or "exponential(START,END)" over the run; a third number is the share of the run'
     " after which END is reached."
@@ -28,7 +30,7 @@ SCHEDULES = (
 
 def show(*sources: Any, prog: str, after: str = "") -> NoReturn:
     """Print the options of dataclasses, or of instances with their values as defaults, then `after`; exit with 0."""
-    print(wrapped(" ".join((sources[-1].__doc__ or "").split())), end="\n\n")  # tyro would not wrap it
+    print(wrapped(" ".join((sources[-1].__doc__ or "").split())), end="\n\n")  # tyro does not wrap it
     extra: dict[str, Any] = {"description": ""}
     if len(sources) == 1:
         shown = sources[0] if isinstance(sources[0], type) else type(sources[0])
@@ -37,33 +39,42 @@ def show(*sources: Any, prog: str, after: str = "") -> NoReturn:
         shown = _together(sources)
     printed, utf8 = Printed(), readable("λ") == "λ"
     try:
-        with contextlib.redirect_stdout(printed), _narrower(0 if utf8 else LONGER_IN_ASCII):
+        with contextlib.redirect_stdout(printed), _columns(min(columns(), WIDEST) - (0 if utf8 else LONGER_IN_ASCII)):
             tyro.cli(
                 shown, args=["--help"], prog=prog, registry=_registry(), config=(tyro.conf.AvoidSubcommands,), **extra
             )
     except SystemExit:
         lines = [readable(line).rstrip() for line in printed.getvalue().splitlines()]
-        first = next(i for i, line in enumerate(lines) if not line)  # the usage ends there; it may be too wide
+        first = next(i for i, line in enumerate(lines) if not line)  # the end of tyro's usage, which may be too wide
         places = " ".join(f.path[-1].upper() for f in options(shown) if f.positional)
-        print("\n".join([f"usage: {prog} {places} [OPTIONS]".replace("  ", " "), *lines[first:]]))
+        print("\n".join([f"usage: {prog} {places} [OPTIONS]".replace("  ", " "), _clear("\n".join(lines[first:]))]))
         below = wrapped(f"{after}\n{SCHEDULES}".strip() if _has_schedules(sources) else after, "  ")
         print(below, end="\n" if below else "")
         raise SystemExit(0) from None
     raise AssertionError("tyro exits after it has printed a help")
 
 
+def _clear(text: str) -> str:
+    """The options without remarks that nothing is set: "{None}|" before a type, and empty defaults."""
+    text = re.sub(r"\{None\}\|(\S+)( {2,})?", lambda m: m[1] + (m[2] + " " * len("{None}|") if m[2] else ""), text)
+    # the text itself may say what None means, such as "default: the recipe's (SB3: seed)"
+    text = re.sub(r"(default: (?:[^()]|\(SB3:[^()]*\))*?)\s+\(default:\s+None\)", r"\1", text)
+    return re.sub(r"\s+\(default:\s+\'\'\)", "", text)
+
+
 class Printed(io.StringIO):
-    """What tyro prints, kept; in colour where the terminal gets it."""
+    """Captures what tyro prints, in colour if the terminal has colours."""
 
     def isatty(self) -> bool:
+        """Whether the real standard output is a terminal."""
         return sys.__stdout__ is not None and sys.__stdout__.isatty()
 
 
 @contextlib.contextmanager
-def _narrower(by: int) -> Iterator[None]:
-    """A terminal with fewer columns: in ASCII letters become words (λ: lambda), and lines longer."""
-    before, width = os.environ.get("COLUMNS"), columns()
-    os.environ["COLUMNS"] = str(width - by)
+def _columns(width: int) -> Iterator[None]:
+    """Context with a terminal of this width. In ASCII it must be narrower: letters become words (λ: lambda)."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(width)
     try:
         yield
     finally:
@@ -74,11 +85,11 @@ def _narrower(by: int) -> Iterator[None]:
 
 
 def _has_schedules(sources: tuple[Any, ...]) -> bool:
-    return any(not isinstance(source, type) for source in sources)  # a recipe, whose agent has a learning rate
+    return any(not isinstance(source, type) for source in sources)  # a recipe, whose agent has schedules
 
 
 def _together(sources: tuple[Any, ...]) -> type[Any]:
-    """One dataclass whose options are those of all `sources`, without a prefix. Classes must have defaults."""
+    """One dataclass with the options of all `sources`, without prefixes. Classes need defaults."""
     members = []
     for index, source in enumerate(sources):
         cls, value = (source, source()) if isinstance(source, type) else (type(source), source)
@@ -87,7 +98,7 @@ def _together(sources: tuple[Any, ...]) -> type[Any]:
 
 
 def _registry() -> tyro.constructors.ConstructorRegistry:
-    """How tyro shows what it does not know: schedules and JSON dictionaries."""
+    """How tyro shows types that it does not know: schedules and JSON dictionaries."""
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule

@@ -1,8 +1,4 @@
-"""The `cairn` command: finds the command that was typed, and turns what becomes of it into words and an exit code.
-
-A user's mistake is one sentence and exit code 2. Commands are imported when they are called, so that --version, --help
-and `list` start without torch.
-"""
+"""The `cairn` command: dispatch and exit codes. Commands are imported when called, so that --help needs no torch."""
 
 from __future__ import annotations
 
@@ -15,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from cairn.cli.usage import USAGE, Command, first_of
 from cairn.core.calls import commands
 from cairn.core.errors import CairnError, nearest
-from cairn.core.terminal import ASCII
+from cairn.core.terminal import ASCII, columns, wrapped
 
 
 @commands()
 def main(argv: Sequence[str] | None = None) -> None:
-    """The `cairn` command. Exits 0, 1 (a run that failed, a task with errors), 2 (a mistake), 130 or 143 (signals)."""
+    """Run a command. Exits with 0, 1 (a failed run, a task with errors), 2 (a user's mistake), 130 or 143 (signals)."""
     args = list(sys.argv[1:] if argv is None else argv)
     _print_anything()
     if not args or args[0] in ("-h", "--help", "help"):
@@ -36,21 +32,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     except CairnError as error:
         from cairn.core.untrusted import printable
 
-        print(f"cairn: {printable(error)}", file=sys.stderr)  # it may quote a file
+        say(printable(error))  # the message may quote a file
         raise SystemExit(error.exit_code) from None
-    except BrokenPipeError:  # whoever read us has had enough
+    except BrokenPipeError:  # the reader of a pipe, such as head, has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
     except OSError as error:
-        print(f"cairn: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
+        say(f"{error.filename or 'a file'}: {error.strerror or error}.")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("cairn: interrupted.", file=sys.stderr)
+        say("interrupted.")
         raise SystemExit(130) from None
     raise SystemExit(code)
 
 
-# -- the families of commands, imported when one of theirs is called
+# -- the families of commands; a family is imported when one of its commands is called
 
 
 def _train() -> Mapping[str, Command]:
@@ -112,7 +108,6 @@ COMMANDS: Mapping[str, Callable[[], Mapping[str, Command]]] = {
     "tune": _search,
 }
 
-
 # What other tools call a command.
 OTHER_NAMES = {"learn": "train", "run": "train", "resume": "train", "evaluate": "eval", "enjoy": "watch"}
 OTHER_NAMES |= {"test": "eval", "play": "watch", "video": "watch", "recipes": "list", "ls": "list", "check": "doctor"}
@@ -130,8 +125,14 @@ def _command(name: str) -> Command:
 # -- printing
 
 
+def say(sentence: str) -> None:
+    """Print an error on standard error; on a terminal, wrapped to its width."""
+    line = f"cairn: {sentence}"
+    print(wrapped(line, "  ", width=columns(sys.stderr)) if sys.stderr.isatty() else line, file=sys.stderr)
+
+
 def _print_anything() -> None:
-    """A character that the terminal's encoding lacks is written in ASCII, or as ?, instead of ending the command."""
+    """Print characters that the terminal's encoding lacks in ASCII, or as ?, instead of failing."""
     codecs.register_error("cairn", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,14 +1,14 @@
-"""How options of the command line are read: words become the fields of a dataclass, a mistake becomes one sentence.
+"""Reads command-line options: words become fields of a dataclass, a mistake becomes one sentence.
 
-Every option of every command is a field of a dataclass and is read here. Ranges are checked by
-`core.checks.validated`, as for Python. `--help` is left to tyro, see `help`.
+Every option of every command is a field of a dataclass and is read here. `core.checks.validated` checks ranges, as in
+Python. tyro prints `--help`, see `help`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tyro.conf import Positional
 
@@ -17,15 +17,16 @@ from cairn.core.checks import validated
 from cairn.core.errors import CairnError
 from cairn.core.sb3_names import hint as hint_at
 from cairn.core.schedules import Schedule
+from cairn.core.unstored import Unstored
 
 T = TypeVar("T")
-Place = tuple[str, ...]  # of a value in a dataclass: ("agent", "gamma")
+Place = tuple[str, ...]  # place of a value in a dataclass: ("agent", "gamma")
 ON_OR_OFF = ("true", "false", "yes", "no", "on", "off")
 
 
 @dataclass(frozen=True)
 class Field:
-    """One option: where its value belongs in the dataclass, and what it may be."""
+    """One option: the place of its value in the dataclass, and its type."""
 
     path: Place
     hint: Any
@@ -35,19 +36,22 @@ class Field:
 
     @property
     def flag(self) -> str:
+        """The option as it is typed: --agent.batch-size."""
         return "--" + ".".join(self.path).replace("_", "-")
 
     @property
     def refusal(self) -> str:
-        """What turns a switch off: --no-half, --agent.no-layer-norm."""
+        """The form that switches an option off: --no-half, --agent.no-layer-norm."""
         return "--" + ".".join((*self.path[:-1], f"no-{self.path[-1]}")).replace("_", "-")
 
     @property
     def is_bool(self) -> bool:
+        """Whether it is a switch."""
         return self.hint is bool
 
     @property
     def is_many(self) -> bool:
+        """Whether it takes several values."""
         return any(get_origin(kind) is tuple for kind in kinds(self.hint))
 
 
@@ -55,7 +59,7 @@ class Field:
 
 
 def parse(cls: type[T], args: Sequence[str], *, default: T | None = None, prog: str) -> T:
-    """The dataclass that these arguments describe, checked; `default` gives what they leave out."""
+    """The dataclass that these arguments describe, checked; `default` gives the values of absent options."""
     if default is not None:
         return parse_changes(default, args, prog=prog)[0]
     if asks_for_help(args):
@@ -79,11 +83,18 @@ def parse_changes(
     refused: Mapping[str, str] | None = None,
     elsewhere: Callable[[str], str] | None = None,
 ) -> tuple[T, set[str]]:
-    """`default` with what these arguments change of it, checked; and the names of the fields that they give.
+    """`default` changed by these arguments, checked; and the names of the fields that they give.
 
-    `beside` declares options that the command has read before, by `parse_known`: help and hints name them too.
-    `refused` maps flags that the command does not take to the sentence that says why. `elsewhere` says where else
-    Cairn has a setting, see `sb3_names.hint`.
+    Args:
+        default: The values of absent options.
+        args: The arguments.
+        prog: The command, for messages.
+        beside: Declares options that `parse_known` has read before; help and hints include them.
+        refused: Flags that the command does not take -> the sentence that says why.
+        elsewhere: Says where else Cairn has a setting, see `sb3_names.hint`.
+
+    Raises:
+        CairnError: An argument is wrong.
     """
     if asks_for_help(args):
         from cairn.cli.help import show
@@ -98,17 +109,18 @@ def parse_changes(
 
 
 def parse_known(cls: type[T], args: Sequence[str]) -> tuple[T, list[str]]:
-    """The dataclass that some of these arguments describe, checked; and the words that are none of its options."""
+    """The dataclass that some of these arguments describe, checked; and the words that are not its options."""
     found, rest = read(args, options(cls))
     return validated(_made(cls, found), "--"), rest
 
 
 def peek(cls: type[T], args: Sequence[str]) -> T:
-    """As `parse_known`, of arguments that are read and checked again later."""
+    """Like `parse_known`, for arguments that are read and checked again later."""
     return _made(cls, read(args, options(cls))[0])
 
 
 def asks_for_help(args: Sequence[str]) -> bool:
+    """Whether --help or -h is among the arguments."""
     return bool({"--help", "-h"} & set(args))
 
 
@@ -116,7 +128,7 @@ def asks_for_help(args: Sequence[str]) -> bool:
 
 
 def options(source: Any, path: Place = ()) -> list[Field]:
-    """Every option of a dataclass; of an instance also those of the configs in it."""
+    """All options of a dataclass; of an instance also those of the configs in it."""
     cls = source if isinstance(source, type) else type(source)
     hints, out = get_type_hints(cls, include_extras=True), list[Field]()
     for f in fields(cls):
@@ -125,14 +137,22 @@ def options(source: Any, path: Place = ()) -> list[Field]:
             out += options(value, (*path, f.name))
             continue
         bare, notes = without_notes(hints[f.name])
+        if _is_given_in_python(bare):
+            continue
         aliases = [alias for note in notes for alias in getattr(note, "aliases", None) or ()]
         required = f.default is MISSING and f.default_factory is MISSING
         out.append(Field((*path, f.name), bare, Positional in notes, tuple(aliases), required))
     return out
 
 
+def _is_given_in_python(hint: Any) -> bool:
+    """Whether the values of a field are no words, such as functions."""
+    items = [get_args(kind)[0] if get_origin(kind) is tuple else kind for kind in kinds(hint)]
+    return any(isinstance(item, type) and issubclass(item, Unstored) for item in items)
+
+
 def is_config(value: Any) -> bool:
-    """Whether the fields of a value are options themselves: --agent.gamma, --agent.low.gamma."""
+    """Whether the fields of a value are options too: --agent.gamma, --agent.low.gamma."""
     return is_dataclass(value) and not isinstance(value, (type, Schedule))
 
 
@@ -142,9 +162,9 @@ def is_config(value: Any) -> bool:
 def read(
     args: Sequence[str], known: Sequence[Field], unknown: Callable[[str], None] | None = None
 ) -> tuple[dict[Place, Any], list[str]]:
-    """Place -> value for each option that is given, and the other words in their order.
+    """Place -> value for each option that is given, and the other words in order.
 
-    `unknown` is called with each flag that is none of `known`.
+    `unknown` is called with each flag that is not in `known`.
     """
     flags = {f.flag: f for f in known if not f.positional}
     flags |= {alias: f for f in known for alias in f.aliases}
@@ -179,7 +199,7 @@ def _read_all(
     refused: Mapping[str, str] | None = None,
     elsewhere: Callable[[str], str] | None = None,
 ) -> dict[Place, Any]:
-    """Place -> value for each option that is given; CairnError where a word is no option's."""
+    """Place -> value for each option that is given. Raises CairnError for other words."""
     names = [f.flag for f in (*known, *beside) if not f.positional]
     names += [alias for f in known for alias in f.aliases] + [f.refusal for f in known if f.is_bool]
 
@@ -193,11 +213,11 @@ def _read_all(
 
 
 def _following(args: list[str], option: Field) -> list[str]:
-    """The words that belong to an option, taken off the arguments."""
+    """Remove and return the words that belong to an option."""
     words: list[str] = []
     while args and not is_flag(args[0]):
         if option.is_bool and args[0].lower() not in ON_OR_OFF:
-            break  # a switch, and what follows is something else
+            break  # a switch without a value
         words.append(args.pop(0))
         if not option.is_many:
             break

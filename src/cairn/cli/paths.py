@@ -1,4 +1,4 @@
-"""Where a command may write, looked at before any work is done; and whether it may import from this folder."""
+"""Checks where a command may write, before any work is done, and whether it may import from the current folder."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from cairn.core.untrusted import MODULE_ID
 
 
 def import_from_here(*, trust: bool = False, task: str = "") -> None:
-    """Let modules of the current folder be imported, where the user said --trust or named a task as module:id.
+    """Allow imports from the current folder if the user gave --trust or named a task as module:id.
 
-    The folder comes last on the path, so that no file in it hides an installed module.
+    The folder comes last on the path, so that its files do not hide installed modules.
     """
     if (trust or MODULE_ID.fullmatch(task)) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
 
-def new_file(out: Path) -> None:
-    """CairnError where `out` cannot be written, or is one of a run's own files."""
+def new_file(out: Path, flag: str = "--out") -> None:
+    """Raise CairnError where `out` cannot be written, or belongs to a run."""
     from cairn.runs.owned_files import check_output
 
-    writable_file(out, "--out")
-    check_output(out)
+    writable_file(out, flag)
+    check_output(out, flag.removeprefix("--"))
 
 
 def policy_folder(out: Path) -> None:
-    """CairnError where `out` is not a new folder, an empty one or that of an older policy."""
+    """Raise CairnError where `out` is not new, empty or the folder of an older policy."""
     from cairn.runs.owned_files import check_output
     from cairn.runs.policy_files import check_replaceable
 
@@ -37,7 +37,7 @@ def policy_folder(out: Path) -> None:
 
 
 def writable_file(path: Path, flag: str) -> Path:
-    """The path, where a file can be written there; CairnError where not. Nothing is created."""
+    """The path. Raises CairnError where no file can be written there. Creates nothing."""
     if path.is_dir():
         raise CairnError(f"{flag} is {path}, which is a folder; name a file.")
     if path.exists() and not os.access(path, os.W_OK):
@@ -47,7 +47,7 @@ def writable_file(path: Path, flag: str) -> Path:
 
 
 def writable_folder(path: Path, flag: str) -> Path:
-    """The path, where a folder can be made or filled there; CairnError where not. Nothing is created."""
+    """The path. Raises CairnError where no folder can be made or filled there. Creates nothing."""
     if path.exists() and not path.is_dir():
         raise CairnError(f"{flag} is {path}, which is a file; name a folder.")
     _reachable(path, flag, path)

@@ -1,4 +1,4 @@
-"""Commands on a saved policy: eval, watch, export, import, demos."""
+"""Commands for saved policies: eval, watch, export, import, demos."""
 
 from __future__ import annotations
 
@@ -46,18 +46,22 @@ class WatchArgs:
 
 @dataclass(frozen=True)
 class ExportArgs:
-    """Write the policy of a run as a folder of its own."""
+    """Write the policy of a run as a folder of its own, or as a file that runs without Cairn."""
 
     path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
-    out: Path  # folder to write the policy into
-    half: bool = False  # store weights in half precision, at half the size
+    out: Path | None = None  # folder to write the policy into
+    half: bool = False  # store the weights in that folder in half precision, at half the size
+    onnx: Path | None = None  # ONNX file to write: observations in, the environment's actions out
+    torchscript: Path | None = None  # TorchScript file to write, of the same inputs and outputs
+    sb3: Path | None = None  # zip to write for Stable-Baselines3: of a ppo, a2c, dqn, sac or td3
+    trust: bool = False  # allow importing the policy's task (module:id), whose spaces a zip needs
 
 
 @dataclass(frozen=True)
 class ImportArgs:
     """Turn a policy of Stable-Baselines3 into one of Cairn's, without running anything in its file."""
 
-    path: Positional[Path]  # zip file of Stable-Baselines3: ppo, a2c, sac, td3, ddpg or dqn with an MLP
+    path: Positional[Path]  # zip file of Stable-Baselines3: ppo, a2c, sac, td3, ddpg or dqn
     out: Path  # folder to write the policy into
     normalizer: Path | None = None  # its VecNormalize file (.pkl), if it was trained with one
     env: str | None = None  # Gymnasium id of the task; default: from the file name, as in ppo-CartPole-v1.zip
@@ -76,6 +80,7 @@ class DemosArgs:
 
 
 def command_eval(args: list[str]) -> int:
+    """Score a policy; returns the exit code."""
     options = parse(EvalArgs, args, prog="cairn eval")
     import_from_here(trust=options.trust)
     from cairn.core.device import resolve_device
@@ -102,6 +107,7 @@ def command_eval(args: list[str]) -> int:
 
 
 def command_watch(args: list[str]) -> int:
+    """Film or draw a policy; returns the exit code."""
     options = parse(WatchArgs, args, prog="cairn watch")
     import_from_here(trust=options.trust)
     from cairn.report import plan, video
@@ -125,16 +131,43 @@ def command_watch(args: list[str]) -> int:
 
 
 def command_export(args: list[str]) -> int:
+    """Export a policy; returns the exit code."""
     options = parse(ExportArgs, args, prog="cairn export")
-    from cairn.runs.checkpoint import export
+    from cairn.runs import serving
+    from cairn.runs.checkpoint import export, load_agent, load_policy
 
-    policy_folder(options.out)
-    export(options.path, options.out, half=options.half)
-    print(f"{options.path} -> {options.out}")
+    files = {"--onnx": options.onnx, "--torchscript": options.torchscript, "--sb3": options.sb3}
+    if options.out is None and not any(files.values()):
+        raise CairnError("cairn export needs --out FOLDER, --onnx FILE, --torchscript FILE or --sb3 FILE.zip.")
+    if options.sb3 is not None and options.sb3.suffix != ".zip":
+        raise CairnError(f"--sb3 is {options.sb3}; it must end in .zip.")
+    if options.half and options.out is None:
+        raise CairnError("--half is for the folder of --out; the other files hold single precision.")
+    for flag, file in files.items():
+        if file is not None:
+            new_file(file, flag)
+    if options.out is not None:
+        policy_folder(options.out)
+        export(options.path, options.out, half=options.half)
+        print(f"{options.path} -> {options.out}")
+    if not any(files.values()):
+        return 0
+    agent, task = load_agent(options.path)
+    if options.onnx is not None:
+        print(wrapped(f"{options.onnx}: {serving.export_onnx(agent, options.onnx, task=task)}.", "  "))
+    if options.torchscript is not None:
+        print(wrapped(f"{options.torchscript}: {serving.export_torchscript(agent, options.torchscript)}.", "  "))
+    if options.sb3 is not None:
+        import_from_here(trust=options.trust)
+        plays = load_policy(options.path, trust=options.trust).task
+        found, beside = serving.export_sb3(agent, options.sb3, task=plays)
+        more = "" if beside is None else f" Its observations are normalised by {beside} (VecNormalize.load)."
+        print(wrapped(f"{options.sb3}: {found}.{more}", "  "))
     return 0
 
 
 def command_import(args: list[str]) -> int:
+    """Import a policy of Stable-Baselines3; returns the exit code."""
     options = parse(ImportArgs, args, prog="cairn import")
     import_from_here(task=options.env or "")
     from cairn.interop.sb3.importer import read
@@ -152,6 +185,7 @@ def command_import(args: list[str]) -> int:
 
 
 def command_demos(args: list[str]) -> int:
+    """Record demonstrations; returns the exit code."""
     options = parse(DemosArgs, args, prog="cairn demos")
     import_from_here(trust=options.trust)
     if options.out.suffix != ".npz":
@@ -172,7 +206,7 @@ def command_demos(args: list[str]) -> int:
         demos = record(expert, envs, seeds, saved.task.id, longest=task.longest)
     finally:
         envs.close()
-    assert demos is not None  # nobody stops it
+    assert demos is not None  # None only if stopped
     write(options.out, demos, envs.spec)
     mean, told = sum(demos.returns) / len(demos.returns), _episodes(options.episodes)
     print(wrapped(f"{options.out}: {told} of {saved.task.id}, {demos.steps:,} steps, mean return {mean:.1f}.", "  "))

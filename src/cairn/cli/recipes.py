@@ -1,4 +1,4 @@
-"""Which recipe a command means: a shipped one, one in a file, one made from --env and --agent, or that of a run."""
+"""Finds the recipe a command means: by name, from a file, from --env and --agent, or that of a run."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Which:
 
 
 def named(words: Sequence[str]) -> str | None:
-    """The recipe, file or run that the words begin with; None where they begin with an option."""
+    """The recipe, file or run that the words begin with; None if they begin with an option."""
     return words[0] if words and not words[0].startswith("-") else None
 
 
 def base_recipe(words: list[str], *, trust: bool, command: str = "train") -> tuple[Recipe, list[str]]:
-    """The recipe that is meant, and the options that remain: those that change it."""
+    """The recipe, and the remaining words: options that change it. Raises CairnError where there is none."""
     from cairn.recipes import find
 
     name = named(words)
@@ -47,12 +47,17 @@ def base_recipe(words: list[str], *, trust: bool, command: str = "train") -> tup
 
 
 def _without_a_name(words: list[str], command: str) -> tuple[Recipe, list[str]]:
-    """A recipe made from --env, --agent and, of an agent made of learners, which they are: --agent.low td3."""
+    """A recipe from --env, --agent and, for an agent with learners, their algorithms: --agent.low td3."""
     which = peek(Which, words)
     if not which.env or not which.agent:
         shipped = next((word for word in words if word in entries()), None)
         if shipped is not None:
             raise CairnError(f"name the recipe first: cairn {command} {shipped} [options].")
+        if which.env and not which.agent:
+            raise CairnError(
+                f"--env needs an agent: write cairn {command} --env {which.env} --agent ppo, or another agent of"
+                " `cairn train --help`."
+            )
         raise CairnError(
             "name a recipe, such as `cairn train cartpole-ppo`, or give both --env and --agent; see `cairn list`."
         )
@@ -68,14 +73,14 @@ def _without_a_name(words: list[str], command: str) -> tuple[Recipe, list[str]]:
 
 
 def agents() -> list[str]:
-    """What --agent may be."""
+    """The possible values of --agent."""
     from cairn.algorithms.registry import names
 
     return names()
 
 
 def _learner(cfg: Any, part: str, kind: str) -> Any:
-    """The default config of a learner that an agent is made of."""
+    """The default config of a learner that is part of an agent."""
     from cairn.algorithms.registry import ALGORITHMS, config_type
 
     hint = get_type_hints(type(cfg))[part]
@@ -93,7 +98,7 @@ def changed(
     beside: type[Any],
     refused: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """The recipe with what the options change of it. See `parse_changes` for `beside` and `refused`."""
+    """The recipe changed by the options. See `parse_changes` for `beside` and `refused`."""
     refused = dict(refused or {})
     refused["--agent"] = (
         f"the agent of a recipe cannot be replaced; without a recipe write cairn {command} --env ENV --agent sac."
@@ -110,13 +115,13 @@ def changed(
     if said:
         from cairn.runs.train import check as check_recipe_can_train
 
-        check_recipe_can_train(recipe)  # or a refusal would follow upon it
+        check_recipe_can_train(recipe)  # errors come before the message
         print(f"cairn: {said}", file=sys.stderr)
     return recipe
 
 
 def _of_other_agents(base: Recipe, setting: str, command: str) -> str:
-    """Which algorithms have a setting that the agent of `base` has not, and a recipe of one; "" where none has."""
+    """A sentence with the algorithms that have a setting, and a recipe of one; "" if none has it."""
     from cairn.algorithms.registry import agent_name, owners
 
     found, kind = owners(setting), agent_name(base.agent)
@@ -132,7 +137,7 @@ def _of_other_agents(base: Recipe, setting: str, command: str) -> str:
 
 
 def to_start(words: list[str], *, trust: bool) -> tuple[Recipe, list[str]]:
-    """The recipe of a new run, and the options that remain."""
+    """The recipe of a new run, and the remaining options."""
     name = named(words)
     if name is not None and os.path.isdir(name):
         from cairn.runs.folder import is_run
@@ -143,9 +148,9 @@ def to_start(words: list[str], *, trust: bool) -> tuple[Recipe, list[str]]:
 
 
 def to_resume(words: list[str], folder: Path | None, *, trust: bool) -> tuple[Recipe, list[str], Path]:
-    """The recipe of the run to resume, the options that remain, and its folder.
+    """The recipe of the run to resume, the remaining options, and its folder.
 
-    The run is named by its folder, as RUN or --out RUN, or by its recipe: then the newest of that name and seed.
+    The run is named by its folder, as RUN or --out RUN, or by its recipe: then it is the newest of that name and seed.
     """
     name, which = named(words) or "", peek(Which, words)
     is_path = bool(name) and name not in entries() and not name.endswith(".json")
@@ -167,7 +172,7 @@ def to_resume(words: list[str], folder: Path | None, *, trust: bool) -> tuple[Re
 
 
 def _of_run(folder: Path, which: Which, *, trust: bool) -> Recipe:
-    """The recipe of a run that is resumed; CairnError where the options ask for another environment."""
+    """The recipe of a run. Raises CairnError where the options ask for another environment."""
     from cairn.runs.config import read_recipe
 
     stored = read_recipe(folder, trust=trust)

@@ -31,6 +31,7 @@ class ReportArgs:
 
 
 def command_report(args: list[str]) -> int:
+    """Write or serve a report; returns the exit code."""
     options = parse(ReportArgs, args, prog="cairn report")
     import_from_here(trust=options.trust)
     from cairn.report.live import serve

@@ -1,7 +1,6 @@
 """Recorded results: `cairn list` and `cairn results` show them, `cairn train` and `cairn eval` write them.
 
-`list` imports neither torch nor gymnasium, which tests/test_light_start.py holds: heavy modules are imported where
-they are used.
+`list` imports neither torch nor gymnasium (tests/test_light_start.py): heavy modules are imported where they are used.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ class ResultsArgs:
 
 
 def command_list(args: list[str]) -> int:
+    """Print the recipes; returns the exit code."""
     from cairn.evidence.recorded import recipe_rows, text_table
 
     options = parse(ListArgs, args, prog="cairn list")
@@ -48,6 +48,7 @@ def command_list(args: list[str]) -> int:
 
 
 def command_results(args: list[str]) -> int:
+    """Print the recorded results; returns the exit code."""
     options = parse(ResultsArgs, args, prog="cairn results")
     from cairn.evidence.recorded import text_table
     from cairn.evidence.table import result_rows
@@ -60,7 +61,7 @@ def command_results(args: list[str]) -> int:
 
 
 def must_be_recordable(recipe: Recipe, folder: Path) -> None:
-    """CairnError where a run of this recipe gives no result, or none could be written into `folder`."""
+    """Raise CairnError where a run of this recipe gives no result, or `folder` cannot be written."""
     from cairn.evidence.table import recordable
 
     recordable(recipe.name, recipe.judged_task)
@@ -77,7 +78,7 @@ def scored(
     device: str = "cpu",
     trust: bool = False,
 ) -> tuple[Saved, Score]:
-    """A policy, and its score over `episodes` from `seed` on; written into the folder `record` where that is given."""
+    """A policy, and its score over `episodes` seeds from `seed` on, which is written into the folder `record`."""
     from cairn.evidence.table import record as write_result
     from cairn.runs.checkpoint import load_policy
     from cairn.runs.evaluation import as_policy, evaluate
@@ -90,14 +91,14 @@ def scored(
         score = evaluate(policy, envs, range(seed, seed + episodes), longest=saved.task.for_scoring().longest)
     finally:
         envs.close()
-    assert score is not None  # nobody stops it
+    assert score is not None  # None only if stopped
     if record is not None:
         write_result(record, saved, score, seed, _run_of(path))
     return saved, score
 
 
 def _run_of(path: Path) -> Path | None:
-    """The run folder that a policy lies in; None for one by itself."""
+    """The run folder of a policy; None if it is not in one."""
     return next((folder for folder in (path, path.parent) if (folder / "metrics.csv").is_file()), None)
 
 

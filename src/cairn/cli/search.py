@@ -44,6 +44,7 @@ class TuneOptions:
 
 
 def command_sweep(args: list[str]) -> int:
+    """Train several seeds and print a summary; returns 1 if one failed."""
     options, words = _own(SweepOptions, args, "sweep")
     import_from_here(trust=options.trust)
     base, changes = base_recipe(words, trust=options.trust)
@@ -54,7 +55,7 @@ def command_sweep(args: list[str]) -> int:
     from cairn.runs.train import check as check_recipe_can_train
     from cairn.search.sweep import sweep, table
 
-    check_recipe_can_train(recipe)  # mistakes come before anything starts
+    check_recipe_can_train(recipe)  # report mistakes before anything starts
     trials = sweep(
         words[0],
         changes,
@@ -62,13 +63,14 @@ def command_sweep(args: list[str]) -> int:
         _folder(options.out, f"sweep-{base.name}"),
         jobs=options.jobs,
         episodes=options.episodes,
-        trust=options.trust or runs_code(recipe.judged_task),  # the user typed the task, then
+        trust=options.trust or runs_code(recipe.judged_task),  # the user typed the task
     )
     print(table(trials))
     return int(any(trial.fault for trial in trials))
 
 
 def command_tune(args: list[str]) -> int:
+    """Search for better settings and print the best; returns the exit code."""
     options, words = _own(TuneOptions, args, "tune")
     import_from_here(trust=options.trust)
     base, changes = base_recipe(words, trust=options.trust)
@@ -90,7 +92,7 @@ def command_tune(args: list[str]) -> int:
 
 
 def _own(cls: type[T], args: list[str], command: str) -> tuple[T, list[str]]:
-    """The command's own options, and the words that are left: a recipe and the options that change it."""
+    """The command's own options, and the remaining words: a recipe and the options that change it."""
     options, words = parse_known(cls, args)
     if asks_for_help(words):
         from cairn.cli.help import show

@@ -28,6 +28,7 @@ class TrainOptions:
 
 
 def command_train(args: list[str]) -> int:
+    """Train a recipe, or resume a run; returns the exit code."""
     options, words = parse_known(TrainOptions, args)
     which = peek(Which, words)
     if asks_for_help(words) and named(words) is None and not (which.env and which.agent):
@@ -52,7 +53,7 @@ def command_train(args: list[str]) -> int:
         name = recipe.name if recipe.name == base.name else check_name(recipe.name)
         folder = new_folder(RUNS, name, recipe.seed)
     if options.record:
-        must_be_recordable(recipe, Path(options.record))  # or hours later there would be no result
+        must_be_recordable(recipe, Path(options.record))  # fail now, not after hours of training
     outcome = train(recipe, folder, resume=options.resume, watch=watching)
     if outcome.interrupted:
         print(wrapped(f"{outcome.interrupted} at step {outcome.step:,}: {_how_to_go_on(outcome, folder)}.", "  "))
@@ -77,7 +78,7 @@ def _folder(out: str) -> Path:
 
 
 def _help() -> None:
-    """Of a training whose recipe is not named: what the command itself takes, and what can be trained."""
+    """Print the help for `cairn train` without a recipe: its own options, and what can be trained."""
     from cairn.cli.help import show
     from cairn.recipes.index import entries
 
@@ -88,7 +89,7 @@ def _help() -> None:
 
 
 def _how_to_go_on(outcome: Outcome, folder: Path) -> str:
-    """What an interrupted run left, and what --resume makes of it."""
+    """What was saved of an interrupted run, and what --resume does."""
     if outcome.saved:
         return f"saved in {folder}; continue it with --resume"
     if outcome.checkpoint is not None:

@@ -1,4 +1,4 @@
-"""Words of the command line into values: each by the type that its option declares, a mistake into one sentence."""
+"""Converts words of the command line to values of the option's type; a mistake becomes one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cairn.core.errors import CairnError, closest
 from cairn.core.schedules import Schedule
 from cairn.core.schedules import parse as parse_schedule
 
-SHOWN = 60  # characters of a wrong value in a sentence
+SHOWN = 60  # characters of a wrong value in a message
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)", re.IGNORECASE)
 GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 GROUPED_ROW = re.compile(r"[1-9](,\d{3})+|[1-9]\d{0,2}(,\d{3})*,0\d\d(,\d{3})*")  # 1,024 and 16,000; not 256,256
@@ -25,17 +25,18 @@ WORDS = {int: "a whole number", float: "a number", str: "a text", Path: "a path"
 
 
 def is_flag(word: str) -> bool:
+    """Whether a word is an option and not a negative number."""
     return len(word) > 1 and word.startswith("-") and not NEGATIVE.match(word)
 
 
 def shortened(word: str) -> str:
-    """A word as it is quoted in a sentence: on one line, escape codes written out, cut where it is long."""
+    """A word for a message: on one line, with escape codes written out, and cut where it is long."""
     shown = repr(word)[1:-1]
     return shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
 
 
 def without_notes(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without the notes on it, and the notes: Annotated[int, Range(1)] -> int, (Range(1),)."""
+    """A hint without annotations, and these: Annotated[int, Range(1)] -> int, (Range(1),)."""
     if get_origin(hint) is not Annotated:
         return hint, ()
     bare, notes = without_notes(hint.__origin__)
@@ -43,7 +44,7 @@ def without_notes(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def kinds(hint: Any) -> list[Any]:
-    """The types that a hint admits, looking through unions and notes."""
+    """The types that a hint admits; unions and annotations are expanded."""
     hint = without_notes(hint)[0]
     if get_origin(hint) in (Union, types.UnionType):
         return [kind for arg in get_args(hint) for kind in kinds(arg)]
@@ -51,7 +52,7 @@ def kinds(hint: Any) -> list[Any]:
 
 
 def value_of(flag: str, words: Sequence[str], hint: Any) -> Any:
-    """The value that these words stand for; CairnError where they stand for none."""
+    """The value of these words. Raises CairnError where they have none."""
     admitted = kinds(hint)
     if hint is bool:
         return _switch(flag, words)
@@ -74,7 +75,7 @@ def _switch(flag: str, words: Sequence[str]) -> bool:
 
 
 def _row(flag: str, words: Sequence[str], kind: Any) -> tuple[Any, ...]:
-    """'64 32', '64,32' and '[64, 32]' -> (64, 32). A path may hold a comma, so that each word is one."""
+    """'64 32', '64,32' and '[64, 32]' -> (64, 32). Paths may contain commas, so each word is one path."""
     if flag.startswith("-") and not words:
         raise CairnError(f"{flag} needs a value.")
     if len(words) == 1 and GROUPED_ROW.fullmatch(words[0]):
@@ -97,7 +98,7 @@ def _single(flag: str, word: str, admitted: Sequence[Any]) -> Any:
         if kind is int or kind is float:
             number = _number(word)
             if number is not None and (kind is float or number == int(number)):
-                return kind(number) if abs(number) <= MOST else number  # `validated` says what is too large
+                return kind(number) if abs(number) <= MOST else number  # `validated` reports what is too large
         if kind is str or kind is Path:
             return kind(word)
     if word in choices:
@@ -111,7 +112,7 @@ def _single(flag: str, word: str, admitted: Sequence[Any]) -> Any:
 
 
 def _number(word: str) -> int | float | None:
-    """'3000', '3,000', '3_000', '3e3', '3k' and '1.5M' as they are meant; None where it is no finite number."""
+    """The number in '3000', '3,000', '3_000', '3e3', '3k' or '1.5M'; None if it is not a finite number."""
     if GROUPED.fullmatch(word):
         word = word.replace(",", "")
     suffixed = SUFFIXED.fullmatch(word)
@@ -119,7 +120,7 @@ def _number(word: str) -> int | float | None:
         if suffixed:
             return _finite(round(float(suffixed[1]) * SUFFIXES[suffixed[2].lower()], 6))
         return int(word) if re.fullmatch(r"[+-]?[\d_]+", word) else _finite(float(word))
-    except ValueError:  # also of an integer of thousands of digits
+    except ValueError:  # also for integers of thousands of digits
         return None
 
 

@@ -1,1 +1,1 @@
-"""How experience reaches the learner: from environments here, or from samplers on a Ray cluster."""
+"""How experience reaches the learner: from local environments, or from samplers on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""Steps of several environments as blocks of arrays: what a sampler sends."""
+"""Chunks: the steps of several environments as arrays, which a sampler sends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from cairn.core.types import Array, Episode, Rollout, Step
 
 @dataclass(frozen=True)
 class Chunk:
-    """T steps of K environments. obs [T + 1, K, ...] has what each saw, and saw last; the rest is [T, K, ...].
+    """T steps of K environments. obs is [T + 1, K, ...], the last row the newest; the others are [T, K, ...].
 
-    `after` holds the successor of each step that ended an episode, in the order of `ends`; the others' is the next obs.
-    recorded: what the agent's memory recorded; episodes: (row, episode) of those that ended
+    after     successors of the steps that ended an episode, in the order of `ends`; the others are the next obs
+    recorded  what the agent's memory recorded
+    episodes  (row, episode) of the episodes that ended
     """
 
     obs: Array
@@ -32,16 +33,18 @@ class Chunk:
 
     @property
     def ends(self) -> Array:
+        """[T, K] bool: where an episode ended."""
         out: Array = self.terminated | self.truncated
         return out
 
     def next_obs(self) -> Array:
+        """[T, K, ...]: the true successor of every step."""
         out = self.obs[1:].copy()
         out[self.ends] = self.after
         return out
 
     def steps(self) -> list[Step]:
-        """As the loops have them."""
+        """The steps as a vector would have returned them."""
         next_obs = self.next_obs()
         episodes: list[list[Episode]] = [[] for _ in self.reward]
         for row, episode in self.episodes:
@@ -60,12 +63,12 @@ class Chunk:
         ]
 
     def played(self) -> list[Played]:
-        """The same steps as the off-policy loops take them."""
+        """The steps as the off-policy loops take them."""
         rows = zip(self.obs, self.action, self.steps(), self.recorded, strict=False)
         return [Played(*row) for row in rows]
 
     def rollout(self, device: str) -> Rollout:
-        """The same steps as the on-policy loop takes them."""
+        """The steps as the on-policy loop takes them, on `device`."""
         columns = [
             self.obs[:-1],
             self.action,
@@ -75,11 +78,12 @@ class Chunk:
             self.truncated,
             self.valid,
         ]
+        columns += [self.recorded] if self.recorded.shape[2] else []
         return Rollout(*(torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns))
 
 
 def joined(parts: Sequence[Chunk], rows: int) -> Chunk:
-    """Side by side, the shorter ones filled up with rows that are no steps."""
+    """Chunks side by side; shorter ones are filled up to `rows` with invalid steps."""
     parts = [_filled(part, rows) for part in parts]
     first = np.cumsum([0, *(part.reward.shape[1] for part in parts)])
     episodes = tuple(
@@ -92,7 +96,7 @@ def joined(parts: Sequence[Chunk], rows: int) -> Chunk:
         for f in fields(Chunk)
         if f.name not in ("after", "episodes")
     }
-    # `after` goes by rows first: lay each part's out, then read all of them in one go
+    # `after` is ordered by row first, so it cannot be concatenated: expand every part, then select the ends.
     next_obs = np.concatenate([part.next_obs() for part in parts], 1)
     ends = columns["terminated"] | columns["truncated"]
     return Chunk(**columns, after=next_obs[ends], episodes=episodes)

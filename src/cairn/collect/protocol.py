@@ -1,30 +1,29 @@
-"""The one interface through which loops get experience, wherever the environments are stepped."""
+"""The interface through which training loops get experience, wherever the environments are stepped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-import torch
 from torch import Generator, Tensor
 
 from cairn.core.agent import Agent, OnPolicy
 from cairn.core.run import TrainingRun
-from cairn.core.types import Array, Box, Rollout, Spec, Step
+from cairn.core.types import Array, Rollout, Spec, Step
 
 
 class Order(NamedTuple):
-    """What is to be played next, and how. Made for every step of a small task, so it is a tuple: cheap to make."""
+    """What to play next, and how. A tuple, because one is made for every step and tuples are cheap."""
 
-    rows: int  # steps of each environment; 0: one whole episode of each
-    progress: float = 0.0  # of the run
+    rows: int  # steps per environment; 0: one whole episode each
+    progress: float = 0.0  # finished share of the run
     random: bool = False  # take random actions
-    act: Mapping[str, Any] = {}  # more keywords for the agent's `act`; never changed
-    seeds: tuple[int, ...] = ()  # reset every environment with these first; (): play on
+    act: Mapping[str, Any] = {}  # further keywords for the agent's `act`; not to be mutated
+    seeds: tuple[int, ...] = ()  # seeds to reset every environment with first; (): no reset
 
 
 class Played(NamedTuple):
-    """One step of N environments: what was seen [N, ...], what was done, what the agent's memory recorded [N, k]."""
+    """One step of N environments: obs [N, ...], action, step, and what the agent's memory recorded [N, k]."""
 
     obs: Array
     action: Array
@@ -33,10 +32,10 @@ class Played(NamedTuple):
 
 
 class Collector(Protocol):
-    """Environments and the agent that acts in them.
+    """Environments, and an agent that acts in them.
 
     Off-policy: `begin` starts `rows` steps of every environment, the learner works, `end` returns them.
-    On-policy: `rollout` does both, since nothing is learned while a rollout is played.
+    On-policy: `rollout` plays and returns, because nothing is learned meanwhile.
     """
 
     spec: Spec
@@ -44,39 +43,34 @@ class Collector(Protocol):
 
     @property
     def restarts(self) -> int:
-        """Workers or samplers replaced so far."""
+        """Workers or samplers that were replaced so far."""
 
     @property
     def rows(self) -> int:
-        """Steps of each environment in one off-policy chunk."""
+        """Steps per environment in one off-policy chunk."""
 
     def begin(self, agent: Agent, order: Order, *, updates: int, generator: Generator) -> None:
         """Start playing with the agent as it is after `updates` updates.
 
-        `generator` draws random actions where the environments are stepped in this process, so that a checkpoint of
-        the replay holds its state. Samplers elsewhere are seeded at every reset instead.
+        `generator` draws random actions if the environments are stepped in this process, so that a checkpoint of the
+        replay
+        holds its state. Remote samplers are seeded at every reset instead.
         """
 
     def end(self) -> Iterable[Played]:
-        """The steps that were begun, in order."""
+        """The steps that `begin` started, in order."""
 
     def rollout(self, agent: OnPolicy, order: Order, run: TrainingRun) -> Rollout | None:
-        """`rows` steps of every environment, or one whole episode of each; None where the run was interrupted."""
+        """`order.rows` steps per environment, or one whole episode each; None if the run was interrupted."""
 
     def metrics(self, updates: int | None) -> Mapping[str, Tensor]:
-        """Counters for the log, `updates` updates into the run; None on-policy, where play and learning alternate."""
+        """Counters for the log after `updates` updates; on-policy, `updates` is None."""
 
-    def close(self) -> None: ...
-
-
-def random_actions(spec: Spec, count: int, generator: Generator) -> Array:
-    """Uniform actions [N] or [N, dim], as exploration begins with."""
-    if isinstance(spec.action, Box):
-        return torch.empty(count, spec.action.dim).uniform_(-1, 1, generator=generator).numpy()
-    return torch.randint(spec.action.n, (count,), generator=generator).numpy()
+    def close(self) -> None:
+        """Close environments and samplers."""
 
 
 def ended(step: Step) -> Array:
-    """[N] bool: the episode of these is over, or was lost with its worker."""
+    """[N] bool: where the episode ended, or was lost with its worker."""
     out: Array = step.terminated | step.truncated | ~step.valid
     return out

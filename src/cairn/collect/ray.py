@@ -1,7 +1,7 @@
-"""Experience from samplers elsewhere: each has environments and a copy of the agent, and sends steps in chunks.
+"""Experience from samplers: Ray actors, each with environments and a copy of the agent, that send chunks of steps.
 
-A sampler is a Ray actor, on this machine or on any of a cluster. Off-policy, the samplers play the next chunk while the
-learner learns: their weights are older by what it learned meanwhile, one chunk at most, and the log says by how much.
+Samplers run on this machine or on a cluster. Off-policy, they play the next chunk while the learner learns, so their
+weights are older by what it learns meanwhile, at most one chunk. The log says by how much (`ray/staleness`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import torch
 from torch import Generator, Tensor
 
 from cairn.collect.chunk import Chunk, joined
-from cairn.collect.protocol import Order, Played, ended, random_actions
+from cairn.collect.protocol import Order, Played, ended
 from cairn.core.agent import Agent, OnPolicy
 from cairn.core.errors import EnvError
+from cairn.core.random_actions import random_actions
 from cairn.core.run import TrainingRun
 from cairn.core.seeding import derive, derive_many
 from cairn.core.state import pack, unpack
@@ -29,15 +30,15 @@ from cairn.vector.ray_actors import answer_of, connect
 from cairn.vector.restarts import Restarts
 from cairn.vector.worker_pool import shares
 
-# Steps of all environments in one chunk, roughly; but so many of each: a message costs as much as six steps of a small
-# task (`python -m benchmarks.speed.cluster scale`).
+# About CHUNK steps of all environments per chunk, but at least LEAST per environment: a message costs as much as six
+# steps of a small task (`python -m benchmarks.speed.cluster scale`).
 CHUNK, LEAST = 256, 64
 
 MakeAgent = Callable[..., Agent]  # called in the sampler, as make_agent(seed=...)
 
 
 class Sampler:
-    """A sampler's side: its environments and its copy of the agent."""
+    """The actor: its environments and its copy of the agent."""
 
     def __init__(self, makers: EnvMaker, count: int, make_agent: MakeAgent, seed: int) -> None:
         torch.set_num_threads(1)
@@ -48,7 +49,7 @@ class Sampler:
         self.obs: Array = np.zeros(0)
 
     def renew(self) -> tuple[int, str] | None:
-        """Make environments that remember anew: which failed and how, or None. A new one answers once it is there."""
+        """Remake environments whose resets depend on earlier use. Returns (environment, fault), or None."""
         try:
             self.envs.renew()
         except EnvError as error:
@@ -56,14 +57,14 @@ class Sampler:
         return None
 
     def _seed(self, seeds: Sequence[int]) -> None:
-        """What is drawn from a reset on depends on its seeds alone, in a run that is resumed too."""
+        """Seed everything random, so that what follows a reset depends on its seeds alone, also after a resume."""
         self.generator.manual_seed(derive(seeds[0], "sampler"))
         for name, part in self.agent.training_parts.items():
             if isinstance(part, torch.Generator):
                 part.manual_seed(derive(seeds[0], "sampler", name))
 
     def play(self, weights: dict[str, Array], order: Order) -> Chunk | tuple[int, str]:
-        """The chunk, or which environment failed and how."""
+        """Load the weights and play; the chunk, or (environment, fault)."""
         try:
             return self._play(weights, order)
         except EnvError as error:
@@ -105,17 +106,17 @@ class Sampler:
     def _act(self, order: Order) -> Array:
         obs, spec = torch.from_numpy(self.obs), self.agent.spec
         action: Array = np.zeros(0)
-        if self.memory is not None:  # random steps of a hierarchy have subgoals too
+        if self.memory is not None:  # a hierarchy records subgoals of random steps too
             action = self.agent.act(obs, explore=True, memory=self.memory, **order.act).numpy()
         elif not order.random:
             action = self.agent.act(obs, explore=True).numpy()
-        return random_actions(spec, self.envs.num_envs, self.generator) if order.random else action
+        return random_actions(spec, self.obs, self.generator) if order.random else action
 
 
 class SamplerPool:
-    """A `Collector` of samplers. One that is lost is replaced, and the steps it owed are counted as dropped.
+    """A `Collector` of samplers. Lost samplers are replaced; the steps they owed are counted as dropped.
 
-    `asked` = `used` + `dropped` whenever nothing is under way.
+    `asked` = `used` + `dropped` whenever no chunk is pending.
     """
 
     def __init__(
@@ -138,14 +139,14 @@ class SamplerPool:
         self.spans = shares(num_envs, workers)
         count = len(self.spans)
         self.samplers = Restarts(count, happened="its sampler was replaced")
-        self.new = [True] * count  # those that have never been reset
+        self.new = [True] * count  # samplers that have never been reset
         self.ray = connect(count, address)
         self.kind = self.ray.remote(num_cpus=1, max_restarts=0)(Sampler)
         self.actors = [self._new_sampler(i) for i in range(count)]
         self.pending: list[Any] = []
         self.order = Order(0)
-        self.recorded = 0  # numbers that the agent's memory records with each step
-        self.version, self.weights = -1, None  # updates behind the weights that were sent last, and where they lie
+        self.recorded = 0  # width of what the agent's memory records per step
+        self.version, self.weights = -1, None  # of the weights that were sent last; their reference
         self.asked = self.used = self.dropped = 0  # steps
 
     @property
@@ -177,7 +178,7 @@ class SamplerPool:
         return {f"ray/{name}": torch.tensor(float(value)) for name, value in counted.items()}
 
     def ask(self, agent: Agent, version: int, order: Order) -> None:
-        """Have every sampler play on, with the agent's present weights, which are known by their `version`."""
+        """Make every sampler play with the agent's current weights, which `version` identifies."""
         if self.version != version:
             tensors = {name: value.numpy() for name, value in pack(agent.policy_parts).items()}
             self.version, self.weights = version, self.ray.put(tensors)
@@ -189,14 +190,14 @@ class SamplerPool:
         self.pending = [self._ordered(i) for i in range(len(self.actors))]
 
     def answer(self) -> Chunk:
-        """What was asked for. A sampler that was lost gives rows that are no steps."""
+        """The steps that were asked for. Those of a lost sampler are invalid."""
         parts = self._parts()
         rows = self.order.rows or max(len(part.reward) for part in parts)
         whole = joined(parts, rows)
         used = int(whole.valid.sum())
         self.used += used
         if self.order.rows == 0:
-            self.asked += used  # the length of an episode was not known before
+            self.asked += used  # the lengths of episodes are known only now
         else:
             self.dropped += whole.valid.size - used
         self.pending = []
@@ -208,7 +209,7 @@ class SamplerPool:
         return self.kind.remote(self.task, stop - start, self.make_agent, seed)
 
     def _start(self, which: Sequence[int]) -> None:
-        """Wait for samplers that are new or are to be reset: making environments is no part of their time to answer."""
+        """Wait for samplers that are new or will be reset: making environments has its own time limit."""
         due = [i for i in which if self.new[i] or self.order.seeds]
         begun = {i: self.actors[i].renew.remote() for i in due}
         for index in due:
@@ -217,7 +218,7 @@ class SamplerPool:
                 begun[index] = self.actors[index].renew.remote()
 
     def _failure(self, index: int, reference: Any, timeout: float) -> EnvError | None:
-        """Why a sampler could not do what it was asked for; None where it could."""
+        """Why a sampler failed; None where it did not."""
         try:
             self._result(index, reference, timeout, late="was not made")
         except EnvError as error:
@@ -225,7 +226,7 @@ class SamplerPool:
         return None
 
     def _result(self, index: int, reference: Any, timeout: float, late: str = "did not answer") -> Any:
-        """What a sampler returned; EnvError where it, or one of its environments, failed."""
+        """What a sampler returned. Raises EnvError where it, or one of its environments, failed."""
         start = self.spans[index][0]
         result = answer_of(self.ray, reference, start, timeout, actor="sampler", late=late)
         if isinstance(result, tuple):  # (environment, what went wrong)
@@ -241,11 +242,11 @@ class SamplerPool:
         return self.actors[index].play.remote(self.weights, self.order._replace(seeds=seeds))
 
     def _parts(self) -> list[Chunk]:
-        """Of all samplers, in one go; where any fails, each by itself."""
+        """The chunks of all samplers, awaited together; if any fails, each is awaited separately."""
         try:
             found = self.ray.get(self.pending, timeout=self.timeout or None)
         except (self.ray.exceptions.GetTimeoutError, self.ray.exceptions.RayActorError):
-            found = []  # one that hangs is waited for once more: it may have been slow, not lost
+            found = []  # a late one is awaited once more: it may only be slow
         if found and all(isinstance(part, Chunk) for part in found):
             for index in range(len(found)):
                 self.samplers.answered(index)
@@ -263,7 +264,7 @@ class SamplerPool:
         if self.order.rows:
             return self._nothing(stop - start)
         self._start([index])
-        self.pending[index] = self._ordered(index)  # whole episodes are not left out: they are played again
+        self.pending[index] = self._ordered(index)  # whole episodes are played again, not dropped
         return self._part(index)
 
     def _replace(self, index: int, error: EnvError) -> None:

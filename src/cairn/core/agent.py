@@ -1,4 +1,4 @@
-"""What loops, collectors and checkpoints ask of an agent, and the defaults that most agents share."""
+"""The agent protocols that training loops, collectors and checkpoints rely on, and the shared defaults."""
 
 from __future__ import annotations
 
@@ -10,37 +10,40 @@ from typing import Any, ClassVar, Protocol
 from torch import Tensor
 
 from cairn.core.errors import CairnError
+from cairn.core.policy_module import PolicyModule
 from cairn.core.state import Part
 from cairn.core.types import Array, Rollout, Spec, Transition
 
-Metrics = Mapping[str, Tensor | Callable[[], Tensor]]  # a function is called only when its metric is written
+Metrics = Mapping[str, Tensor | Callable[[], Tensor]]  # functions are called only when a log is due
 
 
 class Memory(Protocol):
-    """State of N open episodes that an agent needs to act: a hierarchy's subgoals, for example."""
+    """State of N open episodes that an agent needs to act: the subgoals of a hierarchy, or what a network remembers."""
 
     @property
     def target(self) -> Tensor | None:
-        """[N, d] the points that a hierarchy's low level makes for; None for an agent without subgoals."""
+        """[N, d] the points that a hierarchy's low level is to reach; None for an agent without subgoals."""
 
     def forget(self, which: Array) -> None:
-        """[N] bool: these begin an episode."""
+        """Reset the state of the episodes `which` [N] bool, because they begin."""
 
     def recorded(self) -> Array:
-        """[N, k] what the replay stores beside each step: a hierarchy's subgoals."""
+        """[N, k] what is stored with each step: the subgoals of a hierarchy, or the states before it."""
 
 
 class Agent(Protocol):
-    """`act`, and the parts that make up its state. `progress` is the share of the run that is done, set by the loop."""
+    """An agent acts; its parts hold its state. The loop sets `progress`, the finished share of the run in [0, 1]."""
 
     spec: Spec
     progress: float
+    own: Any  # networks of the user's own (`nets.own.Own`), or None
 
     @property
     def cfg(self) -> Any: ...
+
     @property
     def policy_parts(self) -> Mapping[str, Part]:
-        """Networks and normalisers, which acting needs. This is what a saved policy holds."""
+        """Networks and normalisers, which acting needs. A saved policy holds these."""
 
     @property
     def training_parts(self) -> Mapping[str, Part]:
@@ -48,44 +51,53 @@ class Agent(Protocol):
 
     @property
     def levels(self) -> Mapping[str, Agent]:
-        """The agents that a hierarchy is made of, by name; empty for a flat agent."""
+        """The agents of a hierarchy by name; empty for a flat agent."""
 
     @property
     def positions(self) -> slice | None:
-        """The columns of the observation that subgoals are points in; None for a flat agent."""
+        """The columns of the observation in which subgoals are points; None for a flat agent."""
 
     @property
     def act(self) -> Callable[..., Tensor]:
-        """act(obs, *, explore) -> actions for obs [N, ...]; with `memory=` where the agent has one."""
+        """The function `act(obs, *, explore)`: actions for obs [N, ...]; also `memory=` where the agent has one."""
 
     def memory(self, count: int) -> Any:
-        """A new `Memory` of `count` episodes, which `act` then takes as `memory=`; None where the agent needs none."""
+        """A new `Memory` for `count` episodes, to pass to `act`; None where the agent needs none."""
 
     def settle(self) -> None:
-        """Called after the policy parts were filled from a saved policy."""
+        """Update derived state after the policy parts were loaded from a saved policy."""
+
+    def policy_module(self) -> PolicyModule:
+        """What `cairn export` writes to ONNX and TorchScript files."""
 
     def judges_actions(self) -> bool:
-        """Whether `action_value` works."""
+        """Whether the agent has `action_value`."""
 
     def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
-        """Q(s, a) [B] of observations [B, ...] and actions [B] or [B, dim]."""
+        """Q(s, a) [B] for observations [B, ...] and actions [B] or [B, dim]."""
 
 
 class BaseAgent:
-    """The defaults of an agent without levels, memory and action values. Agents inherit it and nothing else.
+    """The defaults of an agent without levels, memory and action values. Agents inherit from it.
 
     An agent is made as `Agent(cfg, spec, *, seed, device)` and sets `cfg`, `spec`, `progress`, `policy_parts` and
-    `training_parts`. It has `act` and `update`, which returns metrics. On-policy it also has `horizon`.
+    `training_parts`. It has `act` and `update`, which returns metrics. An on-policy agent also has `horizon`.
     """
 
     levels: Mapping[str, Agent] = MappingProxyType({})
     positions: slice | None = None
+    own: Any = None
+    core: Any = None  # the recurrent cell of an agent with memory, `nets.recurrent.Recurrent`
 
     def memory(self, count: int) -> Any:
-        return None
+        return None if self.core is None else self.core.memory(count)
 
     def settle(self) -> None:
         return None
+
+    def policy_module(self) -> PolicyModule:
+        memory = self.memory(1)
+        return PolicyModule(self) if memory is None else memory.policy_module(self)
 
     def judges_actions(self) -> bool:
         return False
@@ -95,7 +107,7 @@ class BaseAgent:
 
 
 class OnPolicy(Agent, Protocol):
-    """Learns from rollouts of its own. `horizon` is the steps of each environment in one; 0 means whole episodes."""
+    """Learns by `update` from its own rollouts of `horizon` steps per environment (0: of whole episodes)."""
 
     @property
     def horizon(self) -> int: ...
@@ -103,7 +115,7 @@ class OnPolicy(Agent, Protocol):
 
 
 class ReplayConfig(Protocol):
-    """The settings that the off-policy loop reads."""
+    """The settings that the off-policy loop reads. The comments of `DQNConfig` explain them."""
 
     @property
     def capacity(self) -> int: ...
@@ -128,7 +140,7 @@ REPLAY_SETTINGS += ("priority", "frame_bytes")
 
 
 class PlainReplay:
-    """A config whose replay is drawn evenly and keeps observations as they are; DQN's has settings for both."""
+    """Base of configs with uniform replay of whole observations. Only DQN has settings for both."""
 
     priority: ClassVar[float] = 0.0
     frame_bytes: ClassVar[int] = 0
@@ -136,7 +148,7 @@ class PlainReplay:
 
 @dataclass(frozen=True)
 class Learner:
-    """A config that learns from a replay of transitions, one of which takes `every` steps; not where it is frozen."""
+    """A config that learns from a replay. One transition spans `every` steps; a `frozen` one is not trained."""
 
     config: ReplayConfig
     every: int = 1
@@ -144,6 +156,6 @@ class Learner:
 
 
 class OffPolicy(Agent, Protocol):
-    """Learns from replayed transitions. Its config is a `ReplayConfig`."""
+    """Learns by `update` from batches of transitions [B]. Its config is a `ReplayConfig`."""
 
     def update(self, batch: Transition) -> Metrics: ...

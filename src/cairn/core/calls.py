@@ -1,4 +1,4 @@
-"""Calls from Python: a wrong signature is one sentence, and a message names a setting as its reader would write it."""
+"""Checked calls from Python: wrong arguments become a CairnError, and messages spell settings as the caller does."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cairn.core.sb3_names import hint
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-FRONT = "CAIRN_FRONT"  # an environment variable, so that processes which a command starts speak as it does
+FRONT = "CAIRN_FRONT"  # an environment variable, so that child processes of a command inherit it
 
 
 def called(
     explain: Callable[[tuple[Any, ...], dict[str, Any]], str] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function whose arguments are checked against its signature: CairnError where Python would say TypeError.
+    """Decorator: check the arguments against the signature and raise CairnError where Python would raise TypeError.
 
-    `explain` may have a better sentence for what was given; it returns "" where it has none.
+    `explain(args, kwargs)` may return a better sentence for what was given, or "" to keep the standard one.
     """
 
     def around(function: Callable[P, R]) -> Callable[P, R]:
@@ -57,10 +57,10 @@ def _told(function: Any, signature: inspect.Signature, args: Any, kwargs: Any, e
 
 
 def must_take_one(function: Any, name: str, what: str) -> None:
-    """CairnError where a user's function cannot be called with one argument."""
+    """Raise CairnError where a user's function cannot be called with one argument."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of some that are not written in Python
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return
     try:
         signature.bind(None)
@@ -69,14 +69,14 @@ def must_take_one(function: Any, name: str, what: str) -> None:
 
 
 def keywords(cls: type[T]) -> type[T]:
-    """A dataclass that answers an unknown or a missing field by one sentence."""
+    """Class decorator for dataclasses: unknown and missing fields raise CairnError."""
     patched: Any = cls
     patched.__init__ = called()(patched.__init__)
     return cls
 
 
 def option(name: str, value: str = "") -> str:
-    """A setting in a message: `--time-limit 100` to who typed a command, `time_limit=100` to who wrote Python."""
+    """A setting as the reader of a message writes it: `--time-limit 100` in a shell, `time_limit=100` in Python."""
     if os.environ.get(FRONT) == "command":
         return f"--{name.replace('_', '-')} {value}".rstrip()
     word = name.rpartition(".")[2]
@@ -87,7 +87,7 @@ def option(name: str, value: str = "") -> str:
 
 @contextmanager
 def commands() -> Iterator[None]:
-    """While it lasts messages are read by who typed a command."""
+    """While this context is open, messages spell settings as command-line options."""
     before = os.environ.get(FRONT)
     os.environ[FRONT] = "command"
     try:

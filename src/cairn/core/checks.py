@@ -1,4 +1,4 @@
-"""Ranges written into types, so that a config states what it accepts and one function enforces it.
+"""Ranges as part of types: a config states what it accepts, and one function enforces it.
 
     gamma: Unit = 0.99
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Range:
-    """low ≤ value ≤ high, or low < value where `open_low`. A row of numbers may have none where `empty`."""
+    """low ≤ value ≤ high, or low < value where `open_low`. `empty` allows a tuple without numbers."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -33,6 +33,7 @@ class Range:
     empty: bool = False
 
     def admits(self, value: float) -> bool:
+        """Whether a number lies in the range and is finite."""
         above = value > self.low if self.open_low else value >= self.low
         return above and value <= self.high and (isinstance(value, int) or math.isfinite(value))
 
@@ -58,17 +59,22 @@ Layers = Annotated[tuple[int, ...], Range(1, empty=True)]  # as Widths, or none
 Indices = Annotated[tuple[int, ...], Range(0)]
 AnyIndices = Annotated[tuple[int, ...], Range(0, empty=True)]  # as Indices, or none
 Lengths = Annotated[tuple[float, ...], Range(0, open_low=True)]
-EpisodeSeed = Annotated[int, Range(0, 2**31 - 1)]  # as every environment accepts
+EpisodeSeed = Annotated[int, Range(0, 2**31 - 1)]  # the range that every environment accepts
 
-MOST = 2**63 - 1  # a whole number that fits into 64 bits
-NOT: Any = object()  # what stands for a value that is not of the kind asked for
+MOST = 2**63 - 1  # the largest integer of 64 bits
+NOT: Any = object()  # sentinel: the value has another type
 WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
 def validated(config: T, prefix: str = "") -> T:
-    """The same config, every value as its field states it; CairnError in one sentence where one cannot be read so.
+    """The same config with every value converted to the type of its field.
 
-    `config` is an instance of any dataclass.
+    Args:
+        config: An instance of any dataclass.
+        prefix: Put before the names of fields in messages, such as `agent.`.
+
+    Raises:
+        CairnError: A value has another type or is out of range.
     """
     hints, instance = get_type_hints(type(config), include_extras=True), cast(Any, config)
     given = {f.name: getattr(instance, f.name) for f in fields(instance)}
@@ -78,15 +84,15 @@ def validated(config: T, prefix: str = "") -> T:
 
 
 def check(name: str, value: Any, hint: Any) -> None:
-    """CairnError in one sentence where `value` is not what a hint such as `Count` or `bool` states."""
+    """Raise CairnError where `value` does not match a hint such as `Count` or `bool`."""
     fit(name, value, hint)
 
 
 def fit(name: str, value: Any, hint: Any) -> Any:
-    """`value` as a hint such as `Count`, `Rate | None` or `tuple[int, ...]` states it.
+    """Convert `value` to the type that a hint such as `Count`, `Rate | None` or `tuple[int, ...]` states.
 
-    Numbers of NumPy become Python's, a list a tuple, one number a tuple of one, a path a string, a number or a word a
-    schedule. CairnError where a value is of none of the kinds that the hint admits, or out of range.
+    NumPy numbers become Python numbers, a list becomes a tuple, a single number a tuple of one, a path a string, and a
+    number or text a schedule. Raises CairnError where no type of the hint fits, or a number is out of range.
     """
     kinds = _kinds(hint)
     for kind, ranges in kinds:
@@ -103,12 +109,12 @@ def fit(name: str, value: Any, hint: Any) -> Any:
 
 
 def short(value: Any) -> str:
-    """A value as it is shown in a sentence: on one line, and cut where it is long."""
+    """A value for a message: on one line, and cut where it is long."""
     if callable(value) and not isinstance(value, type):
         return "a function"
     try:
         return " ".join(_REPR.repr(value).split())
-    except Exception:  # a stranger's __repr__, or an integer that Python does not write out
+    except Exception:  # a user's __repr__ may raise anything, and Python refuses to print very long integers
         return "a number of thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
 
 
@@ -117,7 +123,7 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 80, 80, 30
 
 
 def _kinds(hint: Any) -> list[tuple[Any, list[Range]]]:
-    """The kinds a hint admits, each with its ranges, looking through unions."""
+    """The types that a hint admits, each with its ranges; unions are expanded."""
     if get_origin(hint) is Annotated:
         for union in hint.__metadata__:
             if isinstance(union, Kinds):
@@ -130,7 +136,7 @@ def _kinds(hint: Any) -> list[tuple[Any, list[Range]]]:
 
 
 def _read(name: str, value: Any, kind: Any) -> Any:
-    """The value as one of a kind, or NOT."""
+    """The value converted to one type, or NOT."""
     if _is_array(value) and value.ndim == 0:
         value = value.item()
     origin = get_origin(kind) or kind
@@ -151,8 +157,8 @@ def _read(name: str, value: Any, kind: Any) -> Any:
     return validated(value, f"{name}.") if is_dataclass(kind) else value
 
 
-# A value can be numpy's or torch's only where that was imported. Neither is imported here: the command line and
-# environment workers read configs without them.
+# Neither numpy nor torch is imported here: the command line and environment workers read configs without them. A value
+# can only be an array or a torch device if its library was already imported.
 
 
 def _is_array(value: Any) -> bool:
@@ -173,7 +179,7 @@ def _int(value: Any) -> Any:
     number = _float(value)
     if number is NOT or type(number) is int:
         return number
-    return int(number) if math.isfinite(number) and number == int(number) else NOT  # 1e6 is whole
+    return int(number) if math.isfinite(number) and number == int(number) else NOT  # 1e6 counts as an integer
 
 
 def _float(value: Any) -> Any:
@@ -185,7 +191,7 @@ def _float(value: Any) -> Any:
         return int(value)
     try:
         return float(value)
-    except OverflowError:  # of a fraction
+    except OverflowError:  # a Fraction can be larger than any float
         return -math.inf if value < 0 else math.inf
 
 
@@ -206,7 +212,7 @@ READERS: dict[Any, Callable[[Any], Any]] = {bool: _bool, int: _int, float: _floa
 
 
 def _row(name: str, value: Any, hint: Any) -> Any:
-    """A tuple, each item as the hint states it. A number by itself is a row of one."""
+    """A tuple, each item converted to the hint. A single number becomes a tuple of one."""
     items = value.tolist() if _is_array(value) else value
     items = items if isinstance(items, (tuple, list)) else [items]
     kinds = [kind for kind, _ in _kinds(hint)]
@@ -226,7 +232,7 @@ def _dictionary(name: str, value: Any, hint: Any) -> Any:
 
 
 def _within(name: str, value: Any, ranges: list[Range]) -> None:
-    """CairnError where a number, an end of a schedule or one of a row is out of range or not finite."""
+    """Raise CairnError where a number, a bound of a schedule or an item of a tuple is out of range or not finite."""
     items = getattr(value, "bounds", value)
     if items == () and any(not allowed.empty for allowed in ranges):
         raise CairnError(f"{name} is empty; it must hold at least one number.")
@@ -239,17 +245,20 @@ def _within(name: str, value: Any, ranges: list[Range]) -> None:
                 raise CairnError(f"{name} is {told}; it must be {allowed}.")
         if type(item) is float and not math.isfinite(item):
             raise CairnError(f"{name} is {told}; it must be a finite number.")
-        if type(item) is int and abs(item) > MOST:  # also where it has no float
+        if type(item) is int and abs(item) > MOST:  # such an integer may not fit into a float
             raise CairnError(f"{name} is {told}; it must be {f'at most {MOST}' if item > 0 else f'at least {-MOST}'}.")
 
 
 def _word(kind: Any) -> str:
-    """What a value of a kind is called in a sentence; None goes without saying."""
+    """What a message calls a type; "" for None."""
     origin = get_origin(kind) or kind
     if origin is Literal:
         return f"one of {', '.join(map(repr, get_args(kind)))}"
     if origin is tuple:
-        whole = _kinds(get_args(kind)[0])[0][0] is int
+        item = _kinds(get_args(kind)[0])[0][0]
+        if get_origin(item) is Literal:
+            return f"one or more of {', '.join(map(repr, get_args(item)))}"
+        whole = item is int
         return "whole numbers, such as (64, 64)" if whole else "numbers, such as (1.0, 2.0)"
     if origin is dict:
         return "a dictionary of names and values"
@@ -259,6 +268,6 @@ def _word(kind: Any) -> str:
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    """ValueError, as environments raise, where an argument is none of the known values."""
+    """Raise ValueError, as environments do, where an argument is not one of the known values."""
     if value not in known:
         raise ValueError(f"{name} is {value!r}; it can be {', '.join(map(repr, known))}")

@@ -1,4 +1,4 @@
-"""Module paths of Cairn 0.1 that users had reason to import: they work for one release, with a DeprecationWarning."""
+"""Module paths of Cairn 0.1 that users may import: they work for one release, with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def forwards(old: str, new: str) -> Callable[[str], Any]:
-    """A module's `__getattr__` that takes every name from the module `new`."""
+    """A module-level `__getattr__` that takes every name of the module `old` from the module `new`."""
 
     def get(name: str) -> Any:
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Where tensors live, and how many threads work on them."""
+"""The device that tensors are on, and the number of CPU threads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cairn.core.errors import CairnError
 
 
 def resolve_device(device: str | torch.device) -> str:
-    """The device of that name, or one sentence where it is not there; "auto" is a GPU, or else the CPU."""
+    """The name of an available device; "auto" is a GPU if there is one, else the CPU. Raises CairnError."""
     name: str = fit("device", device, str)
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.zeros(1, device=name).cpu()
-    except Exception:  # each kind of device has errors of its own
+    except Exception:  # each type of device raises errors of its own
         raise CairnError(
             f"device {short(name)} is not available here; use {option('device', 'cpu')}, or auto."
         ) from None
@@ -27,7 +27,7 @@ def resolve_device(device: str | torch.device) -> str:
 
 
 def roomy(device: str, size: int) -> str:
-    """The device, or the CPU where that many bytes would take more than half of what is free there."""
+    """`device`, or "cpu" where `size` bytes would take more than half of the GPU's free memory."""
     kind = torch.device(device)
     if kind.type == "cuda" and 2 * size > torch.cuda.mem_get_info(kind)[0]:
         return "cpu"
@@ -36,9 +36,11 @@ def roomy(device: str, size: int) -> str:
 
 @contextmanager
 def one_thread(*, unless: bool = False) -> Iterator[None]:
-    """Acting is too small to share among threads, and one that waits for work spins on a core an environment wants.
+    """Context in which torch uses one thread, except with `unless`.
 
-    Not so `unless` there is work for all of them, as there is where images are looked at.
+    A forward pass for acting is too small to split among threads, and idle torch threads spin on cores that
+    environments
+    need. Image networks have enough work for all threads: pass `unless`.
     """
     before = torch.get_num_threads()
     if not unless:

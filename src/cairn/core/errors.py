@@ -1,4 +1,4 @@
-"""Errors that reach a person as one sentence, never as a traceback."""
+"""Errors that are shown to the user as one sentence, without a traceback."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Iterable
 
 
 class CairnError(Exception):
-    """Something the user can mend. The message names the thing, what is wrong with it and what to do."""
+    """A mistake the user can correct. The message says what is wrong, with the value, and what to do instead."""
 
     exit_code = 2
 
 
 class EnvError(CairnError):
-    """An environment raised, hung or returned something that is not a number."""
+    """An environment raised an exception, did not answer in time, or returned invalid values.
+
+    Attributes:
+        index: Number of the environment, from 0.
+        what: What it did, as a clause that follows "environment N".
+    """
 
     exit_code = 1
 
@@ -24,16 +29,16 @@ class EnvError(CairnError):
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """' Did you mean X?' for the one known name that is a typing mistake away, or nothing."""
+    """' Did you mean X?' for the known name that `nearest` finds; "" where there is none."""
     found = nearest(name, known)
     return f" Did you mean {found}?" if found is not None else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one known name that is a typing mistake away; None where there is none, or several.
+    """The known name closest to a mistyped one; None where there is none, or several.
 
-    A mistake is one letter in four wrong, missing, added or swapped with its neighbour, or the end of the name left
-    out. Of two versions of a task that are equally near the newer one counts.
+    At most one letter in four may be wrong, missing, added or swapped with its neighbour, or the end of the name may be
+    missing. Of several versions of a task that are equally close, the newest is returned.
     """
     asked = name.strip("-").lower()
     near: dict[str, int] = {}
@@ -53,9 +58,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _slips(one: str, other: str) -> int:
-    """Letters to change, add, leave out or swap with their neighbour to turn one word into the other."""
+    """Edit distance, where swapping two neighbours is one edit; the length of the longer word if it is large."""
     if abs(len(one) - len(other)) > max(len(one) // 4, 1):
-        return max(len(one), len(other))  # too far apart to be counted
+        return max(len(one), len(other))  # the distance cannot be small: skip the work
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):

@@ -1,4 +1,4 @@
-"""Numbers as people read them: shares, figures of a metric, large numbers, durations."""
+"""Numbers as text: percentages, metric values, large numbers, durations."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ def percent(share: float) -> str:
 
 
 def number(value: float, digits: int = 5) -> str:
-    """12345.6 as 12,346: so many significant digits."""
+    """12345.6 as 12,346: `digits` significant digits."""
     return f"{value:,.{digits}g}"
 
 
 def writer(metric: str) -> Callable[[float], str]:
-    """How a figure of this metric is written: a success rate in per cent, a return as a number."""
+    """The function that formats values of a metric: success rates as percentages, returns as numbers."""
     return percent if metric == "success" else number
 
 
 def tabled(figure: float, metric: str) -> str:
-    """A figure of the tables of recipes: a success rate in per cent, a return with one decimal."""
+    """A value for the tables of recipes: a success rate as a percentage, a return with one decimal."""
     return f"{100 * figure:g} %" if metric == "success" else f"{figure:.1f}".removesuffix(".0")
 
 
@@ -35,7 +35,7 @@ def short(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """3900 as 1 h 05 min, 65 as 1 min 05 s; - where it is not finite."""
+    """3900 as 1 h 05 min, 65 as 1 min 05 s; - for infinity and NaN."""
     if not math.isfinite(seconds):
         return "-"
     minutes, rest = divmod(round(seconds), 60)

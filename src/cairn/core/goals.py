@@ -1,4 +1,4 @@
-"""What a goal task pays: pure functions of what was achieved and what was desired, on any number of pairs at once."""
+"""Reward rules of goal tasks: pure functions of achieved and desired goals, for any number of pairs at once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ if TYPE_CHECKING:
 
 
 class GoalRule(Protocol):
-    """achieved, desired [..., goal] -> [...]. No environment stands behind it, so hindsight may ask it anything.
+    """Maps achieved and desired goals [..., goal] to [...]. It needs no environment, so hindsight can relabel with it.
 
-    `cost` says that a step's reward may hold, besides, something that does not depend on the goal (a wall was touched):
-    hindsight keeps that part when it changes the goal. So it does with a termination that the goal does not explain.
+    With `cost`, the reward may also hold a part that does not depend on the goal, such as a penalty for touching a
+    wall.
+    Hindsight keeps that part when it changes the goal. It also keeps a termination that the goal does not explain.
     """
 
     @property
     def cost(self) -> bool: ...
-    def reward(self, achieved: Array, desired: Array) -> Array: ...
-    def terminated(self, achieved: Array, desired: Array) -> Array: ...
+    def reward(self, achieved: Array, desired: Array) -> Array:
+        """[...] float32: the reward for these goals, without the part that `cost` announces."""
+
+    def terminated(self, achieved: Array, desired: Array) -> Array:
+        """[...] bool: whether the episode ends because the goal is reached."""
 
 
 @dataclass(frozen=True)
 class Within:
-    """`base` a step, and 1 more where the achieved lies within `threshold` of the desired: -1 and 0, if not 0 and 1.
+    """Pays `base` each step, and 1 more while achieved is within `threshold` of desired: by default -1 and 0.
 
-    `ends` where arriving ends the episode.
+    With `ends`, reaching the goal ends the episode.
     """
 
     threshold: float
@@ -38,32 +42,35 @@ class Within:
     base: float = -1.0
 
     def reached(self, achieved: Array, desired: Array) -> Array:
-        """‖achieved - desired‖ ≤ threshold"""
+        """[...] bool: ‖achieved - desired‖ ≤ threshold."""
         apart = achieved - desired
         out: Array = np.einsum("...i,...i->...", apart, apart) <= self.threshold**2
         return out
 
     def reward(self, achieved: Array, desired: Array) -> Array:
+        """[...] float32: `base`, plus 1 where the goal is reached."""
         return self.reached(achieved, desired).astype(np.float32) + np.float32(self.base)
 
     def terminated(self, achieved: Array, desired: Array) -> Array:
+        """[...] bool: where the goal is reached, if that ends the episode."""
         return self.reached(achieved, desired) if self.ends else np.zeros(achieved.shape[:-1], bool)
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The reward is how far the achieved lies from the desired, negative and times `scale`; arriving ends nothing."""
+    """The reward is the negative distance between achieved and desired, times `scale`. No episode ends by it."""
 
     scale: float = 1.0
     cost: bool = False
 
     def reward(self, achieved: Array, desired: Array) -> Array:
-        """-scale · ‖achieved - desired‖"""
+        """[...] float32: -scale · ‖achieved - desired‖."""
         apart = achieved - desired
         out: Array = np.sqrt(np.einsum("...i,...i->...", apart, apart)) * np.float32(-self.scale)
         return out
 
     def terminated(self, achieved: Array, desired: Array) -> Array:
+        """[...] bool: False everywhere."""
         return np.zeros(achieved.shape[:-1], bool)
 
 
@@ -72,28 +79,31 @@ Corner = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Region:
-    """Where a point may lie: a union of boxes (low, high) over the first axes; further axes are free.
+    """Where a point may lie: a union of boxes (low, high) over the first axes. The other axes are unbounded.
 
-    A task that has one as `reachable` says which subgoals can be reached. Plain data: a saved policy keeps it.
+    A task can state one as `reachable`: the region of reachable subgoals. It is plain data, so that a policy file can
+    hold it.
     """
 
     boxes: tuple[tuple[Corner, Corner], ...]
 
     def nearest(self, point: Any) -> Any:
-        """[..., d] -> [..., d]: each point itself where it lies inside, else the nearest that does. Arrays, tensors."""
+        """The nearest points of the region, [..., d] for points [..., d]. Takes arrays and tensors."""
         array = isinstance(point, np.ndarray)
         like: Any = partial(np.asarray, dtype=point.dtype) if array else point.new_tensor
+        where: Any = np.where if array else lambda which, a, b: a.where(which, b)
         out = point.copy() if array else point.clone()
-        head, best = point[..., : len(self.boxes[0][0])], out[..., : len(self.boxes[0][0])]
+        best = head = point[..., : len(self.boxes[0][0])]
         least = head[..., :1] * 0 + np.inf
-        for low, high in self.boxes:
+        for low, high in self.boxes:  # without branches, because exported policies contain this
             inside = head.clip(like(low), like(high))
             apart = ((inside - head) ** 2).sum(-1, keepdims=True)
-            closer = (apart < least)[..., 0]
-            best[closer], least[closer] = inside[closer], apart[closer]
+            best = where(apart < least, inside, best)
+            least = where(apart < least, apart, least)
+        out[..., : head.shape[-1]] = best
         return out
 
     def holds(self, point: Array) -> Array:
-        """[..., d] -> [...] bool"""
+        """[...] bool: whether points [..., d] lie inside."""
         out: Array = (self.nearest(point) == point).all(-1)
         return out

@@ -1,4 +1,4 @@
-"""Open unions of dataclasses, which `register` may add to."""
+"""Open unions of dataclasses; `cairn.register` adds to them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Kinds:
-    """`Annotated[Any, Kinds("agent")]` is any of the `types`. Files name which by its class, under 'kind'."""
+    """`Annotated[Any, Kinds("agent")]` accepts any of `types`. Files name the class under 'kind'."""
 
     def __init__(self, what: str) -> None:
         self.what = what

@@ -50,10 +50,10 @@ def quantile_huber(z: Tensor, target: Tensor, weight: Tensor | None = None) -> T
 
 
 def importance(weight: Tensor, beta: float) -> Tensor:
-    """wᵝ / max wᵝ with w = 1/(N P(i)) (Schaul et al. 2016, section 3.4): steps are only ever made smaller; [B]."""
+    """wᵝ / max wᵝ with w = 1/(N P(i)), at most 1 (Schaul et al. 2016, section 3.4); weight [B]."""
     return (weight / weight.max()) ** beta
 
 
 def temperature(log_alpha: Tensor, entropy: Tensor, target_entropy: float) -> Tensor:
-    """α(H - H̄) through log α: α falls while the policy is more random than H̄ asks."""
+    """α(H - H̄) through log α: gradient descent lowers α while the entropy H is above its target H̄."""
     return log_alpha.exp() * (entropy.detach() - target_entropy)

@@ -1,4 +1,4 @@
-"""How the process asks for memory, and whether there is enough."""
+"""How memory is allocated, and whether there is enough."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from cairn.core.errors import CairnError
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEEP = 256 * 2**20
-NO_MEMORY = "can't allocate memory"  # as torch says it, by RuntimeError
+NO_MEMORY = "can't allocate memory"  # torch's RuntimeError contains this text
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to hold on to freed blocks instead of giving them back to the system.
+    """Make glibc keep freed blocks instead of returning them to the system.
 
-    An update allocates the same few megabytes again and again. Given back, their pages are faulted in anew each time:
-    that was a fifth of an SAC update. Elsewhere than on glibc nothing happens.
+    An update allocates the same few megabytes again and again. Returned pages have to be faulted in anew each time,
+    which
+    took a fifth of an SAC update. Without glibc this does nothing.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -35,16 +36,21 @@ def keep_freed_memory() -> None:
 
 
 def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
-    """One sentence, before anything is made, where `capacity` transitions of `each` bytes do not fit into memory.
+    """Raise CairnError where a replay buffer would not fit into memory, before it is allocated.
 
-    On files only those in use have to: the system gives up pages of other files for them.
+    Args:
+        capacity: Number of transitions.
+        each: Bytes of one transition.
+        mapped: Whether the buffer is a memory-mapped file. Then all memory counts, because the system frees pages of
+            other
+            files for it.
     """
     room, whole = memory()
     room = whole if mapped else room
     if capacity * each <= room:
         return
     fits = int(0.9 * room / each)
-    fits -= fits % 10 ** max(len(str(fits)) - 2, 0)  # two figures of it say enough
+    fits -= fits % 10 ** max(len(str(fits)) - 2, 0)  # rounded down to two significant digits
     raise CairnError(
         f"a replay buffer of {capacity:,} transitions takes {capacity * each / 1e9:.1f} GB"
         f" and there are {room / 1e9:.1f} GB of memory; a capacity of {fits} fits."
@@ -53,7 +59,7 @@ def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
 
 @contextmanager
 def enough() -> Iterator[None]:
-    """CairnError where the memory of this machine, or of its GPU, runs out inside it."""
+    """Context that raises CairnError where the memory of this machine or of its GPU runs out."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -66,7 +72,7 @@ def enough() -> Iterator[None]:
 
 
 def memory() -> tuple[int, int]:
-    """Bytes that are free or can be freed, and in all; a container's own limits count. Without /proc, no limit."""
+    """Bytes available and bytes in total, within the limits of a container; sys.maxsize without /proc."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:

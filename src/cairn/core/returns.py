@@ -1,4 +1,4 @@
-"""Returns and advantages. Termination ends the sum; truncation bootstraps from the successor's value."""
+"""Returns and advantages. Termination ends the sum; truncation bootstraps from the value of the successor."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def discounted(reward: Tensor, terminated: Tensor, truncated: Tensor, last_value: Tensor, *, gamma: float) -> Tensor:
-    """Gₜ = rₜ + γ Gₜ₊₁ within an episode, γ `last_value`ₜ after a truncated step, nothing after a terminated one.
+    """Gₜ = rₜ + γ Gₜ₊₁ within an episode, rₜ + γ V(s'ₜ) where it is truncated, rₜ where it terminates.
 
-    Every input is [T, N]; last_value is V(s'ₜ), used where the episode is truncated and at t = T-1.
+    Every input is [T, N]; `last_value` is V(s'ₜ), used where the episode is truncated and at t = T-1.
     """
     out = torch.empty_like(reward)
     follow = last_value[-1]
@@ -43,12 +43,12 @@ def gae(
 
 
 def n_step(reward: Tensor, ended: Tensor, terminated: Tensor, *, gamma: float) -> tuple[Tensor, Tensor, Tensor]:
-    """R = Σ γⁱrᵢ up to the first end among n steps, its discount γᵏ(1 - term), and k-1: where the successor is.
+    """R = Σ γⁱrᵢ up to the first end among n steps, its discount γᵏ(1 - term), and k-1, the index of the last step.
 
-    reward, ended, terminated are [n, B]; returns three tensors [B]. `ended` must be true wherever the walk has to stop.
+    reward, ended, terminated are [n, B]; returns three tensors [B]. `ended` must be True wherever the sum has to stop.
     """
     n = len(reward)
-    alive = torch.cat([torch.ones_like(ended[:1]), ~ended[:-1]]).cumprod(0)  # 1 while step i belongs to the walk
+    alive = torch.cat([torch.ones_like(ended[:1]), ~ended[:-1]]).cumprod(0)  # 1 while step i belongs to the sum
     powers = gamma ** torch.arange(n + 1, dtype=reward.dtype)
     total = (reward * alive * powers[:n, None]).sum(0)
     last = alive.sum(0).long() - 1

@@ -1,4 +1,4 @@
-"""What a training loop asks of its run and tells it. `cairn.runs.run.Run` is the implementation."""
+"""The interface between a training loop and its run. `cairn.runs.run.Run` implements it."""
 
 from __future__ import annotations
 
@@ -16,31 +16,43 @@ class TrainingRun(Protocol):
     notes: dict[str, Any]  # stored with the policy
 
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """The root seed, from which all random streams are derived."""
+
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """The torch device that the agent learns on."""
+
     @property
-    def steps_in_all(self) -> int: ...
+    def steps_in_all(self) -> int:
+        """Environment steps after which the run ends."""
+
     @property
-    def interrupted(self) -> str | None: ...
+    def interrupted(self) -> str | None:
+        """Why the run was told to stop, such as a signal; None while it was not."""
+
     @property
     def progress(self) -> float:
-        """The share of the steps that is taken, in [0, 1]."""
+        """The share of the steps that were taken, in [0, 1]."""
 
     @property
     def lesson(self) -> Any:
-        """What an imitator learns from; None for the others."""
+        """What an imitation algorithm learns from; None for other algorithms."""
 
     def going(self) -> bool:
-        """False when the steps are taken, the target is held or a signal came."""
+        """False once all steps are taken, the target is held, or a signal arrived."""
 
     def env_seeds(self) -> list[int]:
-        """Seeds for a reset of every environment at this step."""
+        """Seeds to reset every environment with at this step."""
 
     def advance(self, step: Step, counted: Array) -> None:
-        """Count the steps taken [N] bool and note the episodes that ended."""
+        """Count the steps taken, `counted` [N] bool, and record the episodes that ended."""
 
-    def log(self, metrics: Metrics) -> None: ...
-    def checkpoint_due(self) -> bool: ...
+    def log(self, metrics: Metrics) -> None:
+        """Record metrics of an update; they are written when a log is due."""
+
+    def checkpoint_due(self) -> bool:
+        """Whether `house_keeping` will save a checkpoint now."""
+
     def house_keeping(self, agent: Any, restarts: int, replay: Any = None) -> bool:
-        """Log, evaluate and save where due. True where the environments must now be reset (see `env_seeds`)."""
+        """Log, evaluate and save where due. True: reset the environments now (see `env_seeds`)."""

@@ -1,4 +1,4 @@
-"""What Stable-Baselines3 and CleanRL call a setting, and what Cairn calls it; hints for unknown names."""
+"""Names of settings in Stable-Baselines3 and CleanRL, what Cairn calls them, and hints for unknown names."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 
 from cairn.core.errors import nearest
 
-# Their name -> Cairn's names. The first one that is known where the hint is given is the answer.
+# Their name -> Cairn's names. A hint gives the first one that is valid in its context.
 RENAMED: dict[str, tuple[str, ...]] = {
     # the run
     "total_timesteps": ("steps",),
+    "track": ("log",),
     "timesteps": ("steps",),
     "n_timesteps": ("steps",),
     "n_envs": ("envs",),
@@ -105,7 +106,7 @@ RENAMED: dict[str, tuple[str, ...]] = {
     "hidden_size": ("hidden",),
 }
 
-# How a value of Cairn's setting is written in Python. `written` turns it into words of a command line.
+# Example values in Python syntax. `written` converts them for the command line.
 EXAMPLES: dict[str, str] = {
     "steps": "100_000",
     "envs": "8",
@@ -113,6 +114,7 @@ EXAMPLES: dict[str, str] = {
     "env_args": '{"gravity": 9.8}',
     "vector": '"async"',
     "log_every": "1_000",
+    "log": '"wandb"',
     "eval_every": "10_000",
     "eval_episodes": "20",
     "episodes": "20",
@@ -168,10 +170,10 @@ EXAMPLES: dict[str, str] = {
     "learn_alpha": "True",
     "batch_size": "64",
 }
-# Another example, where a name of theirs means a part of Cairn's setting.
+# Examples for names that mean only one use of Cairn's setting.
 EXAMPLES_OF: dict[str, str] = {"anneal_lr": '"linear(3e-4,0)"'}
 
-# What has to be known to turn their value into Cairn's.
+# How to convert their values.
 NOTES: dict[str, str] = {
     "policy_kwargs": "net_arch is hidden and activation_fn is activation",
     "activation_fn": "relu, tanh or silu, as a string",
@@ -199,12 +201,12 @@ NOTES: dict[str, str] = {
     "save_freq": "counted in environment steps",
 }
 
-# Their names for which Cairn has no setting, and why.
+# Their settings that Cairn does not have, and why.
 WITHOUT: dict[str, str] = {
     "policy": "there is no policy to name: the network follows from the observation space",
     "verbose": "progress is always shown",
     "progress_bar": "progress is always shown",
-    "callback": "Cairn has no callbacks; evaluations, checkpoints and logs are settings of the run, such as eval_every",
+    "callback": "a callback is a function, which Python gives to a training: learn(100_000, callback=f)",
     "tensorboard_log": "TensorBoard logs are written to tb/ in the folder of the run, which `out` names",
     "tb_log_name": "TensorBoard logs are written to tb/ in the folder of the run, which `out` names",
     "use_sde": "state-dependent exploration is not offered",
@@ -221,7 +223,6 @@ WITHOUT: dict[str, str] = {
     "_init_setup_model": "networks are always made at once",
     "target_entropy_scale": "the target entropy is set directly, by target_entropy",
     "torch_deterministic": "a run on a CPU is always deterministic",
-    "track": "there is no tracker: every run writes TensorBoard logs",
     "capture_video": "`cairn watch` films a saved policy",
 }
 
@@ -229,8 +230,9 @@ WITHOUT: dict[str, str] = {
 def renamed(name: str, known: Iterable[str]) -> str | None:
     """The known name that means what another library calls `name`; None where there is none.
 
-    Names may be keywords (`learning_rate`) or options (`--learning-rate`, `--agent.lr`): they are compared by their
-    last word, and the shortest of several wins. So `--lr` is found to mean `--agent.lr`.
+    Names may be keywords (`learning_rate`) or options (`--learning-rate`, `--agent.lr`). Only their last word is
+    compared.
+    Where several match, the shortest is returned: `--lr` means `--agent.lr`.
     """
     by_word: dict[str, str] = {}
     for one in known:
@@ -244,7 +246,7 @@ def renamed(name: str, known: Iterable[str]) -> str | None:
 
 
 def meanings(name: str) -> tuple[str, ...]:
-    """Cairn's names for what `name` may mean; first the name itself, without dashes and prefix."""
+    """Cairn's possible names for `name`, beginning with the name itself without dashes and prefix."""
     asked = _word(name)
     return (asked, *RENAMED.get(asked, ()))
 
@@ -252,7 +254,7 @@ def meanings(name: str) -> tuple[str, ...]:
 def written(setting: str, name: str = "") -> str:
     """A setting with an example value: `lr=3e-4`, or `--agent.lr 3e-4` where the setting is an option.
 
-    `name` is what the other library calls it; it may have an example of its own.
+    `name` is the other library's name, which may have an example of its own.
     """
     word = _word(setting)
     value = EXAMPLES_OF.get(_word(name)) or EXAMPLES.get(word, "...")
@@ -270,7 +272,10 @@ def written(setting: str, name: str = "") -> str:
 def hint(name: str, known: Iterable[str], elsewhere: Callable[[str], str] | None = None) -> str:
     """What to write instead of an unknown name: a sentence with a space before it, or "".
 
-    `elsewhere(setting)` is a sentence that says where else Cairn has this setting, or "".
+    Args:
+        name: The unknown name.
+        known: The names that are valid here.
+        elsewhere: Returns a sentence that says where else Cairn has this setting, or "".
     """
     known = list(known)
     asked, found = _word(name), renamed(name, known)
@@ -294,7 +299,7 @@ def _meant(found: str) -> str:
 
 
 def note(name: str) -> str:
-    """How another library's value becomes Cairn's, in parentheses with a space before them; or ""."""
+    """How to convert another library's value, in parentheses with a space before them; or ""."""
     return f" ({NOTES[_word(name)]})" if _word(name) in NOTES else ""
 
 

@@ -1,4 +1,4 @@
-"""Values that change over a run: callables of the share of steps done that print, and read, themselves."""
+"""Schedules: values that change over a run, as functions of the finished share of it, written as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("constant", "linear", "exponential")
 
 @dataclass(frozen=True)
 class Schedule:
-    """`start` at share 0, `end` from share `until` on, in a straight line or by a constant ratio between."""
+    """`start` at share 0, `end` from share `until` on; between them a straight line or a constant ratio."""
 
     kind: str
     start: float
@@ -25,7 +25,7 @@ class Schedule:
     words: ClassVar[str] = 'a number, or a schedule such as "linear(3e-4,0)" or "exponential(1,0.05,0.5)"'
 
     def __post_init__(self) -> None:
-        """CairnError where it is no schedule; numbers of NumPy become Python's."""
+        """Convert NumPy numbers; raise CairnError for invalid values."""
         if self.kind not in KINDS:
             raise CairnError(f"a schedule is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {short(self.kind)}.")
         for name in ("start", "end", "until"):
@@ -37,7 +37,7 @@ class Schedule:
 
     @classmethod
     def read(cls, name: str, value: Any, otherwise: Any) -> Any:
-        """A schedule from a number, its text or itself; `otherwise` from anything else. See `checks.fit`."""
+        """A schedule from a number, a text or a schedule; `otherwise` from any other value. See `checks.fit`."""
         if isinstance(value, Schedule):
             return value
         if isinstance(value, str):
@@ -50,6 +50,7 @@ class Schedule:
 
     @property
     def bounds(self) -> tuple[float, float]:
+        """`start` and `end`, between which every value lies."""
         return self.start, self.end
 
     def __call__(self, share: float) -> float:
@@ -69,7 +70,7 @@ Mixing = Literal["exponential", "harmonic", "linear"]
 
 
 def mixing(kind: Mixing, n: int, *, start: float, decay: float) -> float:
-    """αₙ, the share of trajectories an expert plays in iteration n: α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d))."""
+    """αₙ, the share of trajectories that the expert plays in iteration n: α₀dⁿ, α₀/(n+1) or α₀ max(0, 1 - n(1-d))."""
     if kind == "harmonic":
         return start / (n + 1)
     return start * (decay**n if kind == "exponential" else max(0.0, 1 - n * (1 - decay)))
@@ -80,16 +81,17 @@ Share = Annotated[Schedule, Range(0, 1)]
 
 
 def constant(value: float) -> Schedule:
+    """The same value for the whole run."""
     return Schedule("constant", value, value)
 
 
 def linear(start: float, end: float, until: float = 1.0) -> Schedule:
-    """From `start` to `end` in a straight line over the first `until` share of the run."""
+    """From `start` to `end` in a straight line over the first `until` share of the run, then `end`."""
     return Schedule("linear", start, end, until)
 
 
 def exponential(start: float, end: float, until: float = 1.0) -> Schedule:
-    """From `start` to `end` by a constant ratio; both above zero."""
+    """From `start` to `end`, both above zero, by a constant ratio over the first `until` share, then `end`."""
     return Schedule("exponential", start, end, until)
 
 
@@ -98,7 +100,7 @@ _CALL = re.compile(rf"(linear|exponential)\({_NUMBER},{_NUMBER}(?:,{_NUMBER})?\)
 
 
 def parse(text: str, name: str = "") -> Schedule:
-    """'3e-4', 'linear(3e-4,0)' or 'exponential(1,0.05,0.5)' -> Schedule. `name` is the setting's, for a sentence."""
+    """'3e-4', 'linear(3e-4,0)' or 'exponential(1,0.05,0.5)' -> Schedule. Messages call the setting `name`."""
     try:
         return constant(fit(name or "a schedule", float(text), float))
     except (ValueError, TypeError):
@@ -107,7 +109,7 @@ def parse(text: str, name: str = "") -> Schedule:
     try:
         kind, start, end, until = match.groups() if match is not None else ("", "", "", "")
         return Schedule(kind, float(start), float(end), float(until or 1.0))
-    except ValueError:  # 1.2.3 is no number
+    except ValueError:  # such as 1.2.3
         told = f"{name} is {short(text)}, which" if name else short(text)
         raise CairnError(
             f"{told} is not a schedule; write a number, linear(start,end[,share]) or exponential(...)."

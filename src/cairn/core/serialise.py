@@ -1,4 +1,4 @@
-"""Typed values to plain JSON and back: dataclasses by their field types, unions by a 'kind'."""
+"""Typed values to plain JSON and back: dataclasses by the types of their fields, unions by a 'kind'."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from cairn.core.errors import CairnError
 from cairn.core.kinds import Kinds
 from cairn.core.schedules import Schedule, parse
+from cairn.core.unstored import Unstored
 from cairn.core.untrusted import shown
 
 T = TypeVar("T")
 
 
-WIDEST = 2**63  # beyond it a whole number is none that numpy and torch take
+WIDEST = 2**63  # larger integers do not fit into numpy and torch
 
 
 def to_json(value: Any) -> Any:
-    """Dataclasses become dictionaries that name their class under 'kind'; schedules become text."""
+    """Plain JSON: dataclasses become objects that name their class under 'kind', schedules become text."""
     if isinstance(value, Schedule):
         return str(value)
+    if isinstance(value, Unstored):
+        return value.what or None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         body = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **body}
@@ -34,7 +37,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(cls: type[T], data: Any) -> T:
-    """The value of type `cls` that `to_json` wrote; CairnError where a field is unknown or of another type."""
+    """The value of type `cls` that `to_json` wrote. Raises CairnError for unknown fields and wrong types."""
     try:
         value: T = _build(cls, data)
     except (AttributeError, TypeError, ValueError, KeyError) as error:
@@ -57,6 +60,8 @@ def _build(hint: Any, data: Any) -> Any:
     if hint is Schedule:
         number = isinstance(data, (int, float)) and not isinstance(data, bool)
         return parse(str(_wanted(data, number or isinstance(data, str), "a schedule")))
+    if isinstance(hint, type) and issubclass(hint, Unstored):
+        return hint(_wanted(data, isinstance(data, str), "a description"))
     if dataclasses.is_dataclass(hint):
         return _build_dataclass(hint, _wanted(data, isinstance(data, dict), "an object"))
     if origin is tuple:
@@ -67,7 +72,9 @@ def _build(hint: Any, data: Any) -> Any:
     if hint is float:
         number = type(data) is float or (type(data) is int and abs(data) < WIDEST)
         _wanted(data, number and not math.isnan(data), "a number")
-        return data if type(data) is int else float(data)  # 200 stays 200: what is read back is what was written
+        return (
+            data if type(data) is int else float(data)
+        )  # 200 stays an int, so that writing it again gives the same text
     if hint is int:
         return _wanted(data, type(data) is int and abs(data) < WIDEST, "a whole number")
     if hint in (bool, str):
@@ -111,6 +118,6 @@ def _build_union(options: tuple[Any, ...], data: Any) -> Any:
 
 
 def digest(value: Mapping[str, Any]) -> str:
-    """Of what stands in a JSON object, its own `digest` aside."""
+    """SHA-256 of a JSON object in hexadecimal, without its member `digest`."""
     body = {k: v for k, v in value.items() if k != "digest"}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

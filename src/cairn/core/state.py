@@ -1,4 +1,4 @@
-"""An agent's parts as named tensors, and back: what a checkpoint holds."""
+"""The parts of an agent as named tensors, and back: the contents of a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cairn.core.errors import CairnError
 
 
 class Stateful(Protocol):
-    """An optimiser, or anything else whose state is a set of named tensors, filled in place."""
+    """An optimiser, or anything else with a state of named tensors that can be filled in place: `state()`."""
 
     def state(self) -> Mapping[str, Tensor]: ...
 
@@ -23,7 +23,7 @@ Parts = Mapping[str, Part]
 
 
 def check_parts(parts: Parts, owner: str) -> None:
-    """CairnError where a part is of a kind that no checkpoint could hold."""
+    """Raise CairnError for a part of a type that a checkpoint cannot hold; `owner` names the agent."""
     for name, part in parts.items():
         if not isinstance(part, (nn.Module, Generator, Tensor)) and not callable(getattr(part, "state", None)):
             raise CairnError(
@@ -53,14 +53,14 @@ def _entries(part: Part) -> Mapping[str, Tensor]:
 
 @torch.no_grad()
 def unpack(parts: Parts, tensors: Mapping[str, Tensor]) -> None:
-    """Fill the parts in place; a tensor that is missing or of another shape is a CairnError naming it."""
+    """Fill the parts in place. Raises CairnError where a tensor is missing or has another shape."""
     for name, part in parts.items():
         mine = {k.removeprefix(f"{name}."): v for k, v in tensors.items() if k.startswith(f"{name}.")}
         if isinstance(part, Generator):
             state = _wanted(mine, "state", name)
             if len(state) == len(part.get_state()):
                 part.set_state(state)
-            else:  # saved on another kind of device: a new stream, but always the same one
+            else:  # saved on another type of device: seed it from the saved state, so that it is reproducible
                 part.manual_seed(zlib.crc32(bytes(state.tolist())))
             continue
         for key, slot in _entries(part).items():
@@ -79,10 +79,10 @@ def _wanted(tensors: Mapping[str, Tensor], key: str, part: str) -> Tensor:
 
 
 def generator_state(generator: Generator) -> str:
-    """The state of a generator as text, for JSON."""
+    """The state of a generator as hexadecimal text, for JSON."""
     return bytes(generator.get_state().tolist()).hex()
 
 
 def generator_from(text: str) -> Tensor:
-    """What `generator_state` wrote, for `Generator.set_state`."""
+    """The state that `generator_state` wrote, for `Generator.set_state`."""
     return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)

@@ -1,6 +1,6 @@
-"""Text that fits a terminal: its width, its encoding, wrapped sentences and tables.
+"""Text that fits a terminal: width, encoding, wrapped sentences and tables.
 
-The width is COLUMNS where that is set, that of the terminal, or 80 where the output goes elsewhere.
+The width is COLUMNS where that is set, else that of the terminal, else 80.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-NARROWEST = 40  # columns that a layout may count on
+NARROWEST = 40  # columns that every layout assumes
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "λ": "lambda", "σ": "sigma", "τ": "tau"}
 ASCII = {"±": "+/-", "≤": "<=", "≥": ">=", "·": "*", "×": "x", "–": "-", "—": "-", "“": '"', "”": '"', "…": "..."}
 ASCII |= {
@@ -30,18 +30,18 @@ ASCII |= {
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """The width of the terminal that `stream` writes to; by default of standard output."""
+    """The width of the terminal that `stream` (default: standard output) writes to, at least NARROWEST."""
     width = shutil.get_terminal_size().columns
     if stream is not None and not os.environ.get("COLUMNS"):
         try:
             width = os.get_terminal_size(stream.fileno()).columns
-        except (OSError, ValueError):  # no terminal, or no file at all
+        except (OSError, ValueError):  # not a terminal, or not a file
             pass
     return max(width, NARROWEST)
 
 
 def readable(text: str, stream: TextIO | None = None) -> str:
-    """The text as the stream can write it: in ASCII where its encoding lacks a character."""
+    """The text as the stream can encode it: ASCII replacements where its encoding lacks a character."""
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -51,14 +51,14 @@ def readable(text: str, stream: TextIO | None = None) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """At most `width` characters of a text; two dots show that some are missing."""
+    """At most `width` characters of a text; two dots mark a cut."""
     return text if len(text) <= width else text[: max(width - 2, 1)] + ".."
 
 
 def wrapped(text: str, indent: str = "", *, width: int | None = None) -> str:
-    """Lines of a text, none wider than the terminal but for words that are; those that follow are indented.
+    """A text broken into lines that fit the terminal, except for longer words.
 
-    A line that is broken keeps the indent it begins with.
+    Continuation lines keep the indent of their line, followed by `indent`.
     """
     out = []
     for line in readable(text).splitlines():
@@ -84,8 +84,13 @@ def table(
 ) -> str:
     """Rows as aligned columns that fit the terminal.
 
-    Where they do not, the columns of `drop` are left out one after the other, then those of `shrink` are cut, down to
-    the width given there. A last line names what was left out.
+    Args:
+        rows: The rows, all with the same keys; the keys are the heads of the columns.
+        shrink: Columns that may be cut, and to how many characters.
+        drop: Columns that are left out if the table is too wide, in this order, before others are cut. A last line
+            names
+            them.
+        width: Characters per line; by default those of the terminal.
     """
     width, narrow = width or columns(), shrink or {}
     heads = list(rows[0])

@@ -1,146 +1,135 @@
-"""The plain data that walks through the house. Frozen; shapes in the docstrings; numpy until a tensor is needed."""
+"""Plain data types that all packages share. They are frozen, and numpy until a tensor is needed."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from cairn.core.actions import Array as Array
+from cairn.core.actions import Box as Box
+from cairn.core.actions import Discrete as Discrete
+from cairn.core.actions import MultiDiscrete as MultiDiscrete
+from cairn.core.composite_actions import ActionSpec as ActionSpec
+from cairn.core.composite_actions import Composite as Composite
 from cairn.core.goals import Region
 
-if TYPE_CHECKING:  # environment workers import this file, and must not pay for torch
+if TYPE_CHECKING:  # environment workers import this file and should not import torch
     from torch import Tensor
 
-Array = npt.NDArray[Any]
 B = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class Discrete:
-    """Actions 0..n-1 inside Cairn; `start` is added at the environment's door."""
-
-    n: int
-    start: int = 0
-
-    @property
-    def described(self) -> str:
-        """In a sentence."""
-        return f"{self.n} discrete actions"
-
-    def to_env(self, action: Array) -> Array:
-        return action + self.start if self.start else action
-
-    def from_env(self, action: Array) -> Array:
-        return np.asarray(action) - self.start
-
-
-@dataclass(frozen=True)
-class Box:
-    """Real actions of `shape`. Inside Cairn they are flat [N, dim] and, where bounds are finite, scaled to [-1, 1].
-
-    Where the space is one of integers `dtype` is its type, and an action is rounded to the nearest at the
-    environment's door.
-    """
-
-    shape: tuple[int, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    dtype: str = "float32"
-
-    @property
-    def dim(self) -> int:
-        return len(self.low)
-
-    @property
-    def described(self) -> str:
-        """In a sentence."""
-        return f"continuous actions of {self.dim} numbers from {min(self.low):g} to {max(self.high):g}"
-
-    @property
-    def bounded(self) -> bool:
-        """Whether every bound, and the way between them, is a finite float32."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            low, high = self._bounds()
-            return bool(np.isfinite(high - low).all())
-
-    def _bounds(self) -> tuple[Array, Array]:
-        return np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
-
-    def to_env(self, action: Array) -> Array:
-        """[N, dim] in Cairn's units -> [N, *shape] in the environment's, clipped to its bounds."""
-        low, high = self._bounds()
-        if self.bounded:
-            action = low + (np.clip(action, -1.0, 1.0) + 1.0) * (0.5 * (high - low))
-        else:
-            action = np.clip(action, low, high)
-        if self.dtype != "float32":
-            action = np.rint(np.asarray(action, np.float64)).clip(self.low, self.high)
-        return action.astype(self.dtype, copy=False).reshape(-1, *self.shape)
-
-    def from_env(self, action: Array) -> Array:
-        """[N, *shape] in the environment's units -> [N, dim] in Cairn's; 0 where only one value is allowed."""
-        flat = np.asarray(action, np.float32).reshape(-1, self.dim)
-        if not self.bounded:
-            return flat
-        low, high = self._bounds()
-        width = high - low
-        return np.where(width > 0, 2.0 * (flat - low) / np.where(width > 0, width, 1.0) - 1.0, 0.0).astype(np.float32)
-
-
-ActionSpec = Discrete | Box
-
-
-@dataclass(frozen=True)
 class GoalSpec:
-    """How a goal task's flat observation is laid out: [observation | achieved | desired].
+    """Layout of a goal task's flat observation: [observation | achieved | desired], the goals of width `goal`.
 
-    Where not `seen`, networks are shown the way from the achieved to the desired and not where that begins.
+    In a row of bytes `observation` counts bytes, and each of the `goal` numbers takes `itemsize` = 4 of them.
     """
 
     observation: int
     goal: int
-    seen: bool = True
+    seen: bool = True  # False: networks get desired - achieved without achieved itself
+    itemsize: int = 1
 
     @property
     def achieved(self) -> slice:
-        return slice(self.observation, self.observation + self.goal)
+        """Columns of the achieved goal."""
+        return slice(self.observation, self.observation + self.itemsize * self.goal)
 
     @property
     def desired(self) -> slice:
-        return slice(self.observation + self.goal, self.observation + 2 * self.goal)
+        """Columns of the desired goal."""
+        return slice(self.achieved.stop, self.achieved.stop + self.itemsize * self.goal)
+
+    def read(self, rows: Array, which: slice) -> Array:
+        """The numbers [..., goal] of `achieved` or `desired` in rows [..., width]."""
+        found = rows[..., which]
+        return found if self.itemsize == 1 else np.ascontiguousarray(found).view(np.float32)
+
+    def write(self, rows: Array, goal: Array) -> None:
+        """Put other desired goals [..., goal] into rows [..., width]."""
+        rows[..., self.desired] = goal if self.itemsize == 1 else np.ascontiguousarray(goal, np.float32).view(np.uint8)
+
+
+@dataclass(frozen=True)
+class ObsPart:
+    """A part of an observation that is made of several.
+
+    numbers   an array of floats
+    image     bytes [height, width, channels] or channels first
+    category  one whole number below `n`, which networks embed
+    """
+
+    name: str
+    form: Literal["numbers", "image", "category"]
+    shape: tuple[int, ...]
+    n: int = 0
+
+    @property
+    def entries(self) -> int:
+        """The values in it."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What an agent knows of a task: the shapes it sees and the actions it may take."""
+    """The observation and action spaces of a task, as an agent sees them.
+
+    An observation of several `parts` is one row of them, in order. Where one of them is an image the row is of bytes,
+    and a number takes four of them; otherwise it is of floats. The last `masked` entries of a row tell, with 1 and 0,
+    which options of the action are allowed; networks do not see them.
+    """
 
     obs_shape: tuple[int, ...]
     obs_dtype: str
     action: ActionSpec
     goal: GoalSpec | None = None
-    reachable: Region | None = None  # where the task says that subgoals can be reached
-    stack: int = 1  # observations are the last so many frames, oldest first, zeros before an episode's first
+    reachable: Region | None = None  # region of reachable subgoals, if the task states one
+    stack: int = 1  # frames per observation, oldest first; zeros before the start of an episode
+    parts: tuple[ObsPart, ...] = ()  # (): one array
+    masked: int = 0  # 0: every action is always allowed
 
     @property
     def brief(self) -> str:
-        """Its spaces in a sentence: observations (8,) and 4 discrete actions."""
+        """The spaces as part of a sentence: observations (8,) and 4 discrete actions."""
         goal = f" with goals of {self.goal.goal}" if self.goal is not None else ""
-        return f"observations {self.obs_shape}{goal} and {self.action.described}"
+        masks = ", some of them forbidden at times" if self.masked else ""
+        return f"observations {self.seen}{goal} and {self.action.described}{masks}"
+
+    @property
+    def seen(self) -> str:
+        """What networks see, in a few words: "(8,)", or "camera (64, 64, 3), speed (2,)"."""
+        if self.parts:
+            return ", ".join(f"{part.name} {part.shape}" for part in self.parts)
+        return str(self.obs_shape if not self.masked else (self.obs_shape[0] - self.masked,))
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there are parts that are not plain numbers."""
+        return any(part.form != "numbers" for part in self.parts)
+
+    @property
+    def in_bytes(self) -> bool:
+        """Whether a row of parts is of bytes."""
+        return bool(self.parts) and self.obs_dtype == "uint8"
 
     @property
     def action_shape(self) -> tuple[int, ...]:
-        return () if isinstance(self.action, Discrete) else (self.action.dim,)
+        """Shape of one action inside Cairn."""
+        return self.action.shape_inside
 
     @property
     def action_dtype(self) -> str:
-        return "int64" if isinstance(self.action, Discrete) else "float32"
+        """NumPy type of an action inside Cairn."""
+        return self.action.dtype_inside
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode of environment `env`. `success` is None where the task does not tell."""
+    """A finished episode of environment `env`; `success` is None where the task does not report it."""
 
     env: int
     total: float
@@ -150,13 +139,13 @@ class Episode:
 
 @dataclass(frozen=True)
 class Step:
-    """What one action did in each of N environments.
+    """The result of one action in each of N environments.
 
     next_obs   [N, ...] the true successor of the action, even where the episode ended
-    obs        [N, ...] what the policy sees next: the successor, or the first observation of a new episode
+    obs        [N, ...] the next input of the policy: the successor, or the first observation of a new episode
     reward     [N] float32; terminated, truncated [N] bool
-    valid      [N] bool; False where nothing was stepped (a reset row of a NEXT_STEP backend, a restarted worker)
-    episodes   those that ended with this step
+    valid      [N] bool; False where no step was taken (a reset row of a NEXT_STEP backend, a restarted worker)
+    episodes   the episodes that ended with this step
     """
 
     obs: Array
@@ -170,7 +159,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Transition:
-    """A batch to learn from. reward is the n-step return; discount is γᵏ(1 - terminated), the weight of V(next_obs).
+    """A training batch. reward is the n-step return; discount is γᵏ(1 - terminated), the weight of V(next_obs).
 
     obs, next_obs [B, ...]; action [B] or [B, dim]; reward, discount [B]
     """
@@ -182,10 +171,11 @@ class Transition:
     discount: Tensor
 
     def to(self, device: str) -> Self:
+        """The batch on another device."""
         return _moved(self, device)
 
     def split(self, count: int) -> list[Self]:
-        """As `count` batches, dealt like cards: each has its share of whatever lies at the front."""
+        """`count` batches; row i goes to batch i mod `count`, so that each has its share of the first rows."""
         if count == 1:
             return [self]
         return [type(self)(**{k: v[i::count] for k, v in self.__dict__.items()}) for i in range(count)]
@@ -193,16 +183,16 @@ class Transition:
 
 @dataclass(frozen=True)
 class WeightedTransition(Transition):
-    """A batch that was not drawn evenly; weight [B] is 1/(N P(i)), by which its mean becomes an even draw's."""
+    """A batch from prioritised replay; weight [B] is 1/(N P(i)), the importance weight."""
 
     weight: Tensor
 
 
 @dataclass(frozen=True)
 class SubgoalBatch:
-    """Steps under a subgoal: what the low level of a hierarchy learns from.
+    """Steps under a subgoal, from which the low level of a hierarchy learns.
 
-    obs, next_obs [B, ...]; action [B] or [B, dim]; target [B, d] the point it was to make for; terminated [B] bool
+    obs, next_obs [B, ...]; action [B] or [B, dim]; target [B, d] the point to reach; terminated [B] bool
     """
 
     obs: Tensor
@@ -212,16 +202,17 @@ class SubgoalBatch:
     terminated: Tensor
 
     def to(self, device: str) -> SubgoalBatch:
+        """The batch on another device."""
         return _moved(self, device)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Stretches of at most c steps, each under one subgoal: what the high level of a hierarchy learns from.
+    """Windows of at most c steps, each under one subgoal, from which the high level of a hierarchy learns.
 
-    obs [B, c, ...] and action [B, c] or [B, c, dim] of every step; inside [B, c] is False past a window's end, where
-    its last step is repeated; next_obs [B, ...] is what came after it; target [B, d] the point it was to make for;
-    reward [B] the sum of its rewards; terminated [B] bool
+    obs [B, c, ...], action [B, c] or [B, c, dim]; inside [B, c] is False past the end of a window, where the last step
+    is
+    repeated; next_obs [B, ...]; target [B, d] the point to reach; reward [B] summed; terminated [B] bool
     """
 
     obs: Tensor
@@ -233,6 +224,7 @@ class Window:
     terminated: Tensor
 
     def to(self, device: str) -> Window:
+        """The batch on another device."""
         return _moved(self, device)
 
 
@@ -245,7 +237,10 @@ def _moved(batch: B, device: str) -> B:
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of N environments in the order they happened; every field is [T, N, ...]."""
+    """T steps of N environments in the order they happened; every field is [T, N, ...].
+
+    state  what an agent with memory knew before each step
+    """
 
     obs: Tensor
     action: Tensor
@@ -254,3 +249,4 @@ class Rollout:
     terminated: Tensor
     truncated: Tensor
     valid: Tensor
+    state: Tensor | None = None

@@ -1,10 +1,9 @@
-"""Files that anybody may have written: read within limits, as data, or refused in one sentence.
+"""Readers of files from untrusted sources: as data, within limits, or a CairnError.
 
-Every reader of policies, recipes, results, logs, demonstrations and other libraries' files reads through this module,
-and through `untrusted_zip` where the file is a zip.
-A path must lead to a regular file: a FIFO, a device, a socket or a folder is refused before anything is read. Sizes
-that a file declares are compared with its bytes before room is made for them. The work is linear in the file's size.
-SECURITY.md lists the limits.
+Every reader of policies, recipes, results, logs, demonstrations and other libraries' files uses this module, and
+`untrusted_zip` for zips. A path must lead to a regular file: a FIFO, a device, a socket or a folder is refused before
+anything is read. Sizes that a file declares are compared with its bytes before memory is allocated. The work is linear
+in the size of the file. SECURITY.md lists the limits.
 """
 
 from __future__ import annotations
@@ -27,17 +26,15 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 TEXT = 256 * MIB  # bytes of a log
 JSON = 16 * MIB  # bytes of a JSON file
-JSON_DEPTH = 64  # objects and lists within one another
+JSON_DEPTH = 64  # levels of nested objects and lists
 JSON_ITEMS = 1_000_000  # values in all
-INT_DIGITS = 40  # of one number
+INT_DIGITS = 40  # digits of one integer
 TENSORS = 4 * GIB  # bytes of a file of tensors
 TENSOR_COUNT = 100_000
 TENSOR_HEADER = 16 * MIB  # bytes that name and lay out the tensors
 TENSOR_AXES = 16
 NAME = 255  # characters of a member's or a tensor's name
-MODULE_ID = re.compile(
-    r"[^\W\d][\w.]*:(?!\d+\Z)[\w./-]+"
-)  # a task or a name of a module: my_tasks:Mine-v0, not host:80
+MODULE_ID = re.compile(r"[^\W\d][\w.]*:(?!\d+\Z)[\w./-]+")  # my_tasks:Mine-v0, but not host:80
 
 DTYPES = {"BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
 
@@ -46,26 +43,26 @@ _NO_WAITING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "
 
 
 class NotThere(CairnError):
-    """There is no such file."""
+    """The file does not exist."""
 
 
-# -- what a file says, shown to a person
+# -- values from a file, for messages
 
 
 def printable(value: object) -> str:
-    """Text that a terminal can show: control characters, escape codes and halves of surrogates become �."""
+    """Text that is safe to print: control characters, escape codes and lone surrogates become �."""
     return "".join(c if c.isprintable() or c in "\n\t\xa0\u3000" else "�" for c in str(value))
 
 
 def shown(value: object, most: int = 120) -> str:
-    """A value out of a file as one line of at most `most` printable characters; what is nested is cut short."""
+    """A value from a file as one line of at most `most` printable characters; nested values are cut short."""
     text = value if isinstance(value, str) else _brief(value)
     text = printable(text[: 4 * most]).replace("\n", " ").replace("\t", " ")
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class _Brief(reprlib.Repr):
-    """The standard short repr, which would still write out a whole number of a million digits."""
+    """The standard short repr, except that it does not write out integers of a million digits."""
 
     def repr_int(self, x: int, level: int) -> str:
         return repr(x) if x.bit_length() <= 128 else f"a whole number of {x.bit_length():,} bits"
@@ -85,20 +82,22 @@ def _brief(value: object) -> str:
 
 @contextmanager
 def opened(path: Path, most: int, *, links: bool = True) -> Iterator[IO[bytes]]:
-    """A regular file of at most `most` bytes, open for reading. `links=False` refuses a symbolic link.
+    """Open a regular file of at most `most` bytes for reading. `links=False` refuses a symbolic link.
 
-    NotThere where there is none; CairnError where it is anything else or cannot be read.
+    Raises:
+        NotThere: The file does not exist.
+        CairnError: It is not a regular file, is too large, or cannot be read.
     """
     flags = os.O_RDONLY | _NO_WAITING | (0 if links else getattr(os, "O_NOFOLLOW", 0))
     try:
-        _must_be_regular(path, os.stat(path, follow_symlinks=links), most)  # opening a device may already do something
+        _must_be_regular(path, os.stat(path, follow_symlinks=links), most)  # opening a device can have side effects
         handle = os.open(path, flags)
     except (FileNotFoundError, NotADirectoryError):
         raise NotThere(f"there is no file {shown(str(path), 300)}.") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         raise CairnError(f"{named(path)} cannot be read: {_reason(error)}.") from error
     with os.fdopen(handle, "rb") as file:
-        _must_be_regular(path, os.fstat(file.fileno()), most)  # it may have been replaced in between
+        _must_be_regular(path, os.fstat(file.fileno()), most)  # the file may have been replaced in between
         try:
             yield file
         except OSError as error:
@@ -126,7 +125,7 @@ def _too_large(path: Path, most: int) -> CairnError:
 
 
 def named(path: object) -> str:
-    """A path as it stands in a sentence."""
+    """A path as part of a message."""
     return shown(str(path), 300)
 
 
@@ -135,16 +134,16 @@ def _reason(error: Exception) -> str:
 
 
 def read_bytes(path: Path, most: int, *, links: bool = True) -> bytes:
-    """The whole of a regular file of at most `most` bytes."""
+    """The contents of a regular file of at most `most` bytes. Raises as `opened` does."""
     with opened(path, most, links=links) as file:
-        data = file.read(most + 1)  # it may have grown
+        data = file.read(most + 1)  # the file may have grown
     if len(data) > most:
         raise _too_large(path, most)
     return data
 
 
 def read_text(path: Path, most: int = TEXT, *, links: bool = True) -> str:
-    """The whole of a text file; bytes that are no UTF-8 become �."""
+    """The contents of a text file; bytes that are not UTF-8 become �. Raises as `opened` does."""
     return read_bytes(path, most, links=links).decode("utf-8", "replace")
 
 
@@ -152,12 +151,12 @@ def read_text(path: Path, most: int = TEXT, *, links: bool = True) -> str:
 
 
 def read_json(path: Path, most: int = JSON, *, finite: bool = False, links: bool = True) -> Any:
-    """What a JSON file holds. `finite` refuses NaN and infinity."""
+    """The value in a JSON file. `finite` refuses NaN and infinity. Raises CairnError."""
     return parse_json(read_bytes(path, most, links=links), str(path), finite=finite)
 
 
 def parse_json(data: bytes | str, source: str, *, finite: bool = False) -> Any:
-    """What a JSON text holds; CairnError, which names `source`, where it is none or past the limits."""
+    """The value of a JSON text. Raises CairnError, which names `source`, for invalid JSON and exceeded limits."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -187,12 +186,12 @@ def parse_json(data: bytes | str, source: str, *, finite: bool = False) -> Any:
         raise CairnError(f"{named(source)} cannot be read: it is cut short or not JSON.") from error
 
 
-_STRING = re.compile(r'(?s)"(?:[^"\\]++|\\.)*+"?')  # never fails once begun, so the scan is linear
+_STRING = re.compile(r'(?s)"(?:[^"\\]++|\\.)*+"?')  # possessive: no backtracking, so the scan is linear
 _NOT_STRUCTURE = re.compile(r"[^\[\]{},]+")
 
 
 def _check_nesting(text: str, source: str) -> None:
-    """Depth and number of values, counted before anything is built."""
+    """Check depth and number of values before anything is built."""
     marks = _NOT_STRUCTURE.sub("", _STRING.sub("", text))
     if marks.count(",") + marks.count("[") + marks.count("{") > JSON_ITEMS:
         raise CairnError(f"{named(source)} is refused: it holds more than {JSON_ITEMS:,} values.")
@@ -210,7 +209,7 @@ def _check_nesting(text: str, source: str) -> None:
 
 
 def check_tensors(blob: bytes, source: str) -> dict[str, tuple[int, ...]]:
-    """The shapes that a file of safetensors declares, once they are found to fit its bytes; the tensors stay unread."""
+    """The shapes in the header of a safetensors file, checked against its bytes. Reads no tensor."""
     damaged = CairnError(f"{named(source)} is not a safetensors file, or is damaged.")
     if len(blob) < 8:
         raise damaged

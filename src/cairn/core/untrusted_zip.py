@@ -1,4 +1,4 @@
-"""Zips and NumPy archives that anybody may have written: checked before anything is unpacked. See `untrusted`."""
+"""Zips and NumPy archives from untrusted sources, checked before anything is unpacked. See `untrusted`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from cairn.core.untrusted import GIB, MIB, NAME, TENSOR_AXES, named, opened, sho
 ZIP = 8 * GIB  # bytes of a zip, packed and unpacked
 ZIP_MEMBERS = 10_000
 ZIP_INDEX = 4 * MIB  # bytes of the list of members
-ZIP_FREE = 256 * MIB  # a zip may unpack to this much, however small it is,
-ZIP_RATIO = 20  # or to so many times its own size
+ZIP_FREE = 256 * MIB  # a zip may unpack to this many bytes, whatever its size,
+ZIP_RATIO = 20  # or to this many times its size
 CHUNK = MIB  # bytes unpacked at a time
 
 
 class _Guarded(io.RawIOBase):
-    """A file that gives no more than so many bytes at once: `zipfile` reads the list of members in one go."""
+    """A file that returns at most `most` bytes per read: `zipfile` reads the list of members in one call."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self.file, self.most = file, most
@@ -55,9 +55,9 @@ class _Guarded(io.RawIOBase):
 
 @contextmanager
 def opened_zip(source: Path | bytes, name: str = "", *, most: int = ZIP) -> Iterator[zipfile.ZipFile]:
-    """A zip whose members were checked before anything is unpacked: number, names, sizes, overlaps.
+    """Open a zip after checking the number, names, sizes and overlaps of its members.
 
-    `source` is a path, or the bytes of a zip that `name` names. What goes wrong while it is open is a CairnError.
+    `source` is a path, or the bytes of a zip that messages call `name`. Errors while it is open become CairnErrors.
     """
     if isinstance(source, bytes):
         with _zip(io.BytesIO(source), len(source), name, most) as found:
@@ -77,7 +77,7 @@ def _zip(file: IO[bytes], size: int, name: str, most: int) -> Iterator[zipfile.Z
             yield found
     except (CairnError, OSError):
         raise
-    except Exception as error:  # a damaged zip fails in many ways
+    except Exception as error:  # zipfile raises many types of errors for damaged zips
         raise CairnError(f"{named(name)} is not a zip, or is cut short or damaged.") from error
 
 
@@ -104,7 +104,7 @@ def _check_members(members: Sequence[zipfile.ZipInfo], size: int, name: str, mos
 
 
 def unpacked(zipped: zipfile.ZipFile, name: str) -> bytes:
-    """A member of a checked zip. Never more than it declares: `ZipFile.read` unpacks first and compares then."""
+    """A member of a checked zip, cut at its declared size; `ZipFile.read` would unpack all of it first."""
     left, parts = zipped.getinfo(name).file_size, []
     with zipped.open(name) as member:
         while left > 0 and (part := member.read(min(left, CHUNK))):
@@ -120,7 +120,7 @@ _NPY = re.compile(
 
 
 def read_npz(path: Path, names: Sequence[str], *, optional: Sequence[str] = (), most: int = ZIP) -> Mapping[str, Array]:
-    """The arrays of these names in a NumPy archive, of numbers or text; CairnError where one of `names` is missing."""
+    """Arrays of numbers or text from a NumPy archive. Raises CairnError where one of `names` is missing."""
     with opened_zip(path, most=most) as found:
         members = set(found.namelist())
         for name in names:
@@ -131,7 +131,7 @@ def read_npz(path: Path, names: Sequence[str], *, optional: Sequence[str] = (), 
 
 
 def _npy(data: bytes, source: str) -> Array:
-    """One array; the shape that its header declares must be that of its bytes."""
+    """One array. The shape in its header must match the number of its bytes."""
     damaged = CairnError(f"{named(source)} is damaged, or no array of numbers.")
     if data[:6] != b"\x93NUMPY" or data[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
         raise damaged
@@ -148,7 +148,7 @@ def _npy(data: bytes, source: str) -> Array:
         if math.prod(shape) * dtype.itemsize != len(data) - start:
             raise CairnError(f"{named(source)} is damaged: its size is not that of its shape.")
         if dtype.kind == "U" and (np.frombuffer(data, f"{dtype.byteorder}u4", offset=start) > sys.maxunicode).any():
-            raise damaged  # Python would take it for text and fail wherever that is read
+            raise damaged  # such text would fail later, wherever it is used
         flat = np.frombuffer(data, dtype, offset=start)
         return flat.reshape(shape, order="F" if told["order"] == b"True" else "C")
     except (TypeError, ValueError) as error:

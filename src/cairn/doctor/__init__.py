@@ -1,4 +1,4 @@
-"""Why a task does not learn: probes of a task, and the advice they give."""
+"""The doctor: finds out why a task does not learn, by probes of the task, and gives advice."""
 
 from __future__ import annotations
 

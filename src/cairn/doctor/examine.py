@@ -1,19 +1,21 @@
-"""All probes on one task, in this process."""
+"""Runs all probes on one task, in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from cairn.core.errors import CairnError
+from cairn.doctor.copies import Raised
 from cairn.doctor.finding import Finding
 from cairn.doctor.probes import FIRST, PROBES, Probe
-from cairn.doctor.task_probe import Raised, TaskProbe
+from cairn.doctor.task_probe import TaskProbe
+from cairn.envs.masks import MaskFault
 
-RESERVE = 0.1  # share of the time in which no new probe is started
+RESERVE = 0.1  # share of the time at the end in which no probe is started
 
 
 def examine(p: TaskProbe, probes: Sequence[Probe] = PROBES) -> Iterator[Finding]:
-    """Findings as they are made. Whatever the task does is a finding, not an error."""
+    """Yield findings as they are made. Whatever the task raises becomes a finding."""
     try:
         for probe in FIRST:
             findings = list(_run(p, probe))
@@ -32,7 +34,7 @@ def _all(p: TaskProbe, probes: Sequence[Probe]) -> Iterator[Finding]:
             yield late(p.case.seconds, [_name(one) for one in probes[i:]])
             return
         for finding in _run(p, probe):
-            if (finding.code, finding.evidence) not in reported:  # a task that raises does so for every probe
+            if (finding.code, finding.evidence) not in reported:  # a task that raises does so in every probe
                 reported.add((finding.code, finding.evidence))
                 yield finding
 
@@ -42,7 +44,7 @@ def _run(p: TaskProbe, probe: Probe) -> Iterator[Finding]:
         yield from probe(p)
     except Raised as raised:
         yield _of(raised)
-    except Exception as error:  # a fault of the probe: the others still run
+    except Exception as error:  # an error in a probe must not stop the others
         what = f"The probe {_name(probe)} could not be made."
         yield Finding("not-examined", "hint", what, f"{type(error).__name__}: {error}", "Please report it as an issue.")
 
@@ -56,6 +58,31 @@ def _of(raised: Raised) -> Finding:
             "The task cannot be made.",
             reason,
             "Fix the error it names, then run the doctor again.",
+        )
+    if isinstance(raised.error, MaskFault):
+        return Finding(
+            "mask-wrong",
+            "error",
+            "A mask does not fit the actions.",
+            f"reset() or step() returned {raised.error}",
+            "A mask has a 1 for each allowed option and a 0 for each other, for every choice of the action in turn, and"
+            " allows at least one option of each.",
+        )
+    if raised.during == "observation":
+        return Finding(
+            "obs-shape",
+            "error",
+            "An observation does not fit its space.",
+            str(raised),
+            "Make observation_space and observation agree, with finite numbers.",
+        )
+    if raised.allowed:
+        return Finding(
+            "mask-contradicts",
+            "error",
+            "step() raises an error for an action that its mask allows.",
+            _where(raised),
+            "Let the mask forbid it, or let step() accept it; the mask must be that of the latest observation.",
         )
     return Finding(
         "raises",
@@ -77,6 +104,7 @@ def _where(raised: Raised) -> str:
 
 
 def late(seconds: float, names: Sequence[str]) -> Finding:
+    """The finding that probes with these names were skipped after `seconds`."""
     return Finding(
         "out-of-time",
         "hint",

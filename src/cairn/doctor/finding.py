@@ -12,9 +12,14 @@ _RANKS: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing about a task. `code` never changes its meaning; docs/doctor.md explains each.
+    """A fact about a task that can keep an agent from learning it. docs/reference/findings.md explains each code.
 
-    error: learning fails or learns something else; warning: it is likely to; hint: worth knowing.
+    Attributes:
+        code: Identifies the kind of finding; its meaning never changes.
+        severity: error: learning fails, or learns something else; warning: it probably does; hint: worth knowing.
+        what: What is wrong, in one sentence.
+        evidence: What was measured.
+        remedy: What to do about it.
     """
 
     code: str
@@ -28,9 +33,10 @@ class Finding:
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """The gravest first; among equals, in the order they were found, which is that of likely causes."""
+    """The most severe first; among equals in the order they were found, which is that of likely causes."""
     return sorted(findings, key=lambda finding: _RANKS[finding.severity])
 
 
 def plural(count: int, word: str) -> str:
+    """A count and its noun, such as 1 step or 2 steps."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

@@ -1,4 +1,4 @@
-"""The examination in a process of its own with a deadline: a task that hangs, crashes or eats memory stays there."""
+"""The examination in a separate process with a deadline, which a task cannot hang, crash or exhaust."""
 
 from __future__ import annotations
 
@@ -23,45 +23,64 @@ from cairn.doctor import settings
 from cairn.doctor.examine import examine, late
 from cairn.doctor.finding import Finding, ordered
 from cairn.doctor.task_probe import Case, TaskProbe
-from cairn.envs.task import Task
+from cairn.envs.given import EnvLikes
+from cairn.envs.task import Task, as_task
 from cairn.vector.pickling import pack, unpack
 from cairn.vector.processes import hide_main
 
 if TYPE_CHECKING:
     from cairn.algorithms.registry import AgentConfig
 
-CALLS = ("", "make", "reset", "step", "close", "compute_reward")  # what a task can be asked; "" while it is not
-HANG = 0.4  # of the time given: a call that takes longer counts as hanging
-START = 30.0  # seconds a process may take to start, which do not count as the task's
+CALLS = ("", "make", "reset", "step", "close", "compute_reward")  # the calls of a task; "" between calls
+HANG = 0.4  # share of the time after which a call counts as hanging
+START = 30.0  # seconds for the process to start, not counted as the task's
 
 
 @called()
 def diagnose(
-    make_env: str | Callable[[], gym.Env[Any, Any]],
+    make_env: EnvLikes | Task,
     agent_config: AgentConfig | None = None,
     *,
     hindsight: bool = False,
     seconds: float = 60.0,
 ) -> list[Finding]:
-    """What is wrong with a task, the gravest first. `make_env` is an id or a function that makes an environment.
+    """Find out what keeps an agent from learning a task.
 
-    The discount is judged by the config of the agent that is to learn the task; without one γ is taken to be 0.99.
+    The task runs in a separate process, so it may hang or crash.
+
+    Args:
+        make_env: A Gymnasium id, a `Task`, a class, a function that makes an environment, or an environment that can
+            be copied.
+        agent_config: Config of the agent that is to learn the task, such as `PPOConfig()`; its discount is compared
+            with
+            the task. Without one, γ = 0.99 is assumed.
+        hindsight: Whether the agent uses hindsight replay, which needs a correct reward rule.
+        seconds: Time limit of the examination.
+
+    Returns:
+        The findings, the most severe first; [] where nothing was found.
+
+    Raises:
+        CairnError: An argument is invalid. Errors of the task are findings.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
         raise CairnError(f"diagnose takes seconds above 0, not {seconds!r}.")
-    make = Task(make_env) if isinstance(make_env, str) else make_env
-    if not callable(make):
-        raise CairnError("diagnose takes an id, or a function that makes an environment; it makes its own copies.")
+    task = as_task(make_env)
+    if task.make is not None and task.make.kind in ("vector", "functions"):
+        raise CairnError(f"diagnose takes one environment at a time, not {task.make.what}.")
+    (make, _) = task.makers(2)  # CairnError where no copies can be made
+    if task.make is not None and task.make.kind == "function" and not isinstance(make_env, Task):
+        make = task.make.value  # what it raises is a finding
     hindsight = fit("hindsight", hindsight, bool)
     if agent_config is not None and not is_dataclass(agent_config):
         raise CairnError(f"diagnose takes an agent's config, such as cairn.PPOConfig(), not {agent_config!r}.")
-    name = make.id if isinstance(make, Task) else getattr(make_env, "__name__", "the task")
+    name = task.id
     case = Case(name=name, hindsight=hindsight, seconds=seconds)
     return ordered(_examine_in_process(make, _with_config(case, agent_config)))
 
 
 def _with_config(case: Case, cfg: AgentConfig | None) -> Case:
-    """The case with what an algorithm's config says about it. A hierarchy always relabels goals."""
+    """The case, completed from an algorithm's config. A hierarchy always relabels goals."""
     if cfg is None:
         return replace(case, assumed=True)
     return replace(
@@ -69,6 +88,7 @@ def _with_config(case: Case, cfg: AgentConfig | None) -> Case:
         gamma=settings.discount_per_step(cfg),
         hindsight=case.hindsight or settings.is_hierarchy(cfg),
         normalises=settings.normalises_observations(cfg),
+        remembers=settings.remembers(cfg),
     )
 
 
@@ -100,9 +120,9 @@ def _examine_in_process(make: Callable[[], gym.Env[Any, Any]], case: Case) -> li
 
 
 def _listen(pipe: Connection, case: Case, call: Any, since: Any) -> list[Finding]:
-    """Findings until the child is done, is lost, hangs or is out of time.
+    """Collect findings until the child process is done, is lost, hangs or is out of time.
 
-    `call` is the index in CALLS of the call that the task is in, and `since` when it began, in shared memory.
+    `call` is the index in CALLS of the task's current call, and `since` its start time, in shared memory.
     """
     findings: list[Finding] = []
     deadline = time.monotonic() + START
@@ -146,7 +166,7 @@ def _dead(call: str) -> Finding:
 
 
 def _child(pipe: Connection, make: bytes, case: Case, call: Any, since: Any, output: str) -> None:
-    """The main function of the process. What the task prints goes to a file: its last line may say why it died."""
+    """The main function of the process. The task's output goes to a file, whose last line may explain a crash."""
     out = os.open(output, os.O_WRONLY | os.O_CREAT)
     for number in (1, 2):
         os.dup2(out, number)
@@ -155,7 +175,7 @@ def _child(pipe: Connection, make: bytes, case: Case, call: Any, since: Any, out
         since.value = time.monotonic()
         call.value = CALLS.index(name)
 
-    maker = cache(lambda: unpack(make))  # once, inside a probe: what it raises is a finding
+    maker = cache(lambda: unpack(make))  # once, and inside a probe, so that its errors become findings
 
     def make_env() -> gym.Env[Any, Any]:
         env: gym.Env[Any, Any] = maker()()

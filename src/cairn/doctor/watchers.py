@@ -1,6 +1,6 @@
-"""Watchers of a run: cheap checks of what training logs anyway, each of which reports once.
+"""Watchers of a run: cheap checks of logged values, each of which reports once.
 
-They see episodes as they end and the metrics as they are written; nothing is computed in a step.
+They see episodes as they end and metrics as they are written; they compute nothing per step.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from cairn.doctor.finding import Finding, Severity
 from cairn.runs.curves import read_remarks
 from cairn.runs.watching import Moment
 
-KEPT = 20  # values of each metric
-HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)  # entropy of a normal with σ = 1
-COLLAPSED = 0.01  # of the entropy of even choice; or σ
+KEPT = 20  # values kept of each metric
+HALF_LOG_2PIE = 0.5 * math.log(2 * math.pi * math.e)  # entropy of a normal distribution with σ = 1
+COLLAPSED = 0.01  # share of the entropy of a uniform policy, or σ
 SATURATED = 0.5  # share of actions beyond their bounds
-KL = 0.2  # nats a policy should not move in one update; the papers aim at 0.01 to 0.03
-BEYOND = 10.0  # times what rewards allow
-OVERUSED = 2000.0  # times that a transition is learned from in the mean
-HUGE = 1e4  # a return that a critic takes long to grow to at its usual rates
+KL = 0.2  # nats per update; the papers aim at 0.01 to 0.03
+BEYOND = 10.0  # times the value that rewards allow
+OVERUSED = 2000.0  # mean number of times a transition is sampled
+HUGE = 1e4  # a return that a critic needs long to learn at usual learning rates
 MISSED = 0.05  # share of subgoals reached
-BLIND = 0.05  # of the returns' variance, explained by a critic
-DEAD = 0.6  # share of a network's units; of healthy ones up to a quarter rest throughout a batch
+BLIND = 0.05  # share of the returns' variance that a critic explains
+DEAD = 0.6  # share of a network's units; in healthy networks up to a quarter are 0 on a whole batch
 EARLY, LATE = 0.2, 0.6  # of the run
 
 
 class Watch:
-    """The watchers of one run. `reported` are the codes of findings from before it was resumed: each is given once."""
+    """The watchers of one run. Each code is reported once; `reported` are those from before a resume."""
 
     def __init__(self, cfg: Any, spec: Spec, reported: Iterable[str] = ()) -> None:
         self.cfg, self.spec, self.reported = cfg, spec, set(reported)
@@ -44,12 +44,12 @@ class Watch:
         self.deaths: Counter[int] = Counter()  # lengths of episodes that terminated
         self.longest = self.ended = 0
         self.returns: list[tuple[float, float]] = []  # progress, mean return
-        self.rates = (math.inf, -math.inf)  # the lowest and highest reward a step of any episode
-        self.start: float | None = None  # progress at the first log that was seen: not 0 where the run was resumed
+        self.rates = (math.inf, -math.inf)  # lowest and highest mean reward per step of any episode
+        self.start: float | None = None  # progress at the first log; above 0 in a resumed run
 
     @property
     def growing(self) -> bool:
-        """Whether the last third of the mean returns lies above the first by more than they spread."""
+        """Whether the mean of the last third of the returns exceeds that of the first by more than their spread."""
         values = [value for _, value in self.returns]
         third = len(values) // 3
         if third < 2:
@@ -58,7 +58,7 @@ class Watch:
 
     @property
     def improved(self) -> bool:
-        """Whether the newest fifth of the mean returns lies above the oldest by more than they spread."""
+        """Whether the mean of the last fifth of the returns exceeds that of the first by more than their spread."""
         values = [value for _, value in self.returns]
         share = max(2, len(values) // 5)
         if len(values) < 2 * share:
@@ -66,11 +66,11 @@ class Watch:
         return statistics.mean(values[-share:]) - statistics.mean(values[:share]) > statistics.pstdev(values)
 
     def watched(self, now: Moment) -> float:
-        """The share of the run that this watcher saw: of a resumed run, only since it was resumed."""
+        """The share of the run that this watcher saw: of a resumed run, the part since the resume."""
         return now.progress if self.start is None or self.start < EARLY / 2 else now.progress - self.start
 
     def episode(self, episode: Episode, terminated: bool) -> None:
-        """Count an episode that ended, and whether it terminated (else it was truncated)."""
+        """Count an episode that ended by termination, or else by truncation."""
         self.episodes.append(episode)
         rate = episode.total / max(episode.length, 1)
         self.rates = min(self.rates[0], rate), max(self.rates[1], rate)
@@ -80,7 +80,7 @@ class Watch:
             self.deaths[episode.length] += 1
 
     def check(self, now: Moment) -> list[Finding]:
-        """New findings at this log."""
+        """The new findings at this log."""
         if self.start is None:
             self.start = now.progress
         for name, value in now.values.items():
@@ -103,7 +103,7 @@ def watching(cfg: Any, spec: Spec, reported: Iterable[str] = ()) -> Watch:
 
 
 def read_findings(folder: Path) -> list[tuple[int, Finding]]:
-    """(step, finding) of the watchers of a run, from its folder."""
+    """(step, finding) of a run's watchers, from its folder."""
     return [(body.pop("step"), Finding(**body)) for body in read_remarks(folder)[0]]
 
 
@@ -111,6 +111,7 @@ Verdict = tuple[Severity, str, str, str] | None  # severity, what, evidence, rem
 
 
 def not_finite(w: Watch, now: Moment) -> Verdict:
+    """Report metrics that are NaN or infinite."""
     bad = [name for name, value in now.values.items() if not math.isfinite(value)]
     if not bad:
         return None
@@ -119,13 +120,13 @@ def not_finite(w: Watch, now: Moment) -> Verdict:
 
 
 def q_beyond(w: Watch, now: Moment) -> Verdict:
-    """|Q| can be no larger than a whole return, or than the mean reward for ever."""
+    """Report |Q| far above the largest return, and above the mean reward received for ever."""
     if not w.episodes or w.gamma == 1:
         return None
     totals = [abs(e.total) for e in w.episodes]
     rates = [abs(e.total) / max(e.length, 1) / (1 - w.gamma) for e in w.episodes]
     allowed = max(*totals, *rates, 1e-3) + abs(now.values.get("train/ent_coef", 0.0)) * 10 / (1 - w.gamma)
-    for name in ("train/q_mean", "train/actor_loss"):  # an actor's loss is its value, negative
+    for name in ("train/q_mean", "train/actor_loss"):  # an actor's loss is minus its value
         if abs(now.values.get(name, 0.0)) > BEYOND * allowed:
             evidence = f"{name} is {now.values[name]:.4g}, rewards allow some {allowed:.3g}"
             remedy = "Lower agent.lr or agent.updates-per-step, slow the target (agent.tau), use more critics."
@@ -134,21 +135,24 @@ def q_beyond(w: Watch, now: Moment) -> Verdict:
 
 
 def _sigma(entropy: float, dim: int) -> float:
-    """The deviation of normal actions with this entropy; of one that ran away, the least or largest worth telling."""
+    """The standard deviation of normal actions with this entropy, within printable limits."""
     exponent = entropy / max(dim, 1) - HALF_LOG_2PIE
     return math.exp(min(max(exponent, -100.0), 100.0)) if math.isfinite(exponent) else exponent
 
 
 def entropy_collapsed(w: Watch, now: Moment) -> Verdict:
+    """Report a policy that became deterministic early in the run."""
     entropy = now.values.get("train/entropy")
     if entropy is None or now.progress > 0.5 or now.solved or "train/ent_coef" in now.values:
-        return None  # the algorithm sets the entropy itself
+        return None  # the algorithm controls the entropy
     action = w.spec.action
     if isinstance(action, Box):
         sigma = _sigma(entropy, action.dim)
         low, measure = sigma < COLLAPSED, f"σ = {sigma:.2g}"
+    elif action.outputs > sum(action.choices):
+        return None  # options and real numbers together: their entropies cannot be told apart
     else:
-        share = entropy / math.log(max(action.n, 2))
+        share = entropy / sum(math.log(max(n, 2)) for n in action.choices)
         low, measure = share < COLLAPSED, f"{share:.1%} of an even choice"
     if not low:
         return None
@@ -158,7 +162,7 @@ def entropy_collapsed(w: Watch, now: Moment) -> Verdict:
 
 
 def std_stuck(w: Watch, now: Moment) -> Verdict:
-    """A standard deviation that is learned moves a little with every update; a clamped one does not."""
+    """Report a learned standard deviation that does not change at all: it is probably clamped."""
     past = w.past["train/entropy"]
     if not isinstance(w.spec.action, Box) or len(past) < 5 or "train/ent_coef" in now.values:
         return None
@@ -171,12 +175,12 @@ def std_stuck(w: Watch, now: Moment) -> Verdict:
 
 
 def actions_saturated(w: Watch, now: Moment) -> Verdict:
-    """Of normal actions with deviation σ around the middle, 1 - erf(1/σ√2) lie beyond ±1."""
+    """Report actions at the bounds: of normal actions with deviation σ, 1 - erf(1/σ√2) are beyond ±1."""
     entropy = now.values.get("train/entropy")
     if not isinstance(w.spec.action, Box) or not w.spec.action.bounded or entropy is None:
         return None
     if "train/ent_coef" in now.values or not math.isfinite(entropy):
-        return None  # squashed, not clipped
+        return None  # actions are squashed, not clipped
     sigma = _sigma(entropy, w.spec.action.dim)
     beyond = 1 - math.erf(1 / (sigma * math.sqrt(2)))
     if beyond < SATURATED:
@@ -187,6 +191,7 @@ def actions_saturated(w: Watch, now: Moment) -> Verdict:
 
 
 def kl_large(w: Watch, now: Moment) -> Verdict:
+    """Report policy updates that are too large."""
     past = list(w.past["train/approx_kl"])[-3:]
     if len(past) < 3 or min(past) < KL:
         return None
@@ -196,8 +201,10 @@ def kl_large(w: Watch, now: Moment) -> Verdict:
 
 
 def critic_blind(w: Watch, now: Moment) -> Verdict:
-    """The median, since few returns make a rough estimate. Not where returns grow all the same, nor where an
-    expert's judgement is learned in place of the rewards."""
+    """Report a critic that explains none of the returns' variance.
+
+    Uses the median, since the estimate is rough. Not if returns grow anyway, nor if an expert's values replace rewards.
+    """
     past = w.past["train/explained_variance"]
     if now.progress < EARLY or len(past) < KEPT or now.solved or settings.learns_from_judgement(w.cfg):
         return None
@@ -210,19 +217,22 @@ def critic_blind(w: Watch, now: Moment) -> Verdict:
 
 
 def units_dead(w: Watch, now: Moment) -> Verdict:
-    """Not early on, where a batch may hold one picture many times and most units are 0; nor where returns grow."""
+    """Report networks with mostly dead units.
+
+    Not early in the run, where a batch may hold the same image many times and most units are 0; nor if returns grow.
+    """
     past = {name: list(w.past[name])[-3:] for name in now.values if name.endswith("/dead_units")}
     dead = {name: min(shares) for name, shares in past.items() if len(shares) == 3 and min(shares) >= DEAD}
     if not dead or w.watched(now) < EARLY or now.solved or w.improved:
         return None
-    name, share = max(dead.items(), key=lambda item: item[1])  # of a hierarchy, low or high
+    name, share = max(dead.items(), key=lambda item: item[1])  # in a hierarchy that of either level
     evidence = f"{name} was {share:.0%} or more at three logs in a row: units that are 0 on the whole batch"
     remedy = "Start anew with a lower agent.lr and scaled inputs and rewards; dqn and sac have agent.layer-norm for it."
     return "warning", "Most units of a network are dead.", evidence, remedy
 
 
 def no_reward(w: Watch, now: Moment) -> Verdict:
-    """After a resume there must be as much to go by as at the start of a run."""
+    """Report that all rewards were equal. A resumed run needs as many new episodes as one that starts."""
     if w.watched(now) < EARLY or w.ended < 10 or w.deaths or now.solved or any(e.success for e in w.episodes):
         return None
     low, high = w.rates
@@ -235,6 +245,7 @@ def no_reward(w: Watch, now: Moment) -> Verdict:
 
 
 def reward_scale(w: Watch, now: Moment) -> Verdict:
+    """Report returns that are too large for a critic."""
     if len(w.episodes) < 5 or settings.normalises_rewards(w.cfg):
         return None
     horizon = 1 / (1 - w.gamma) if w.gamma < 1 else math.inf
@@ -247,7 +258,7 @@ def reward_scale(w: Watch, now: Moment) -> Verdict:
 
 
 def limit_terminates(w: Watch, now: Moment) -> Verdict:
-    """Deaths of one and the same length, which is the longest there is, are a clock's. To γ = 0 no end matters."""
+    """Report terminations that always come at the longest length: a time limit. Ends do not matter for γ = 0."""
     times = w.deaths[w.longest]
     if w.gamma == 0 or times < 5 or w.longest < 10 or times < 0.25 * w.ended:
         return None
@@ -263,6 +274,7 @@ def limit_terminates(w: Watch, now: Moment) -> Verdict:
 
 
 def replay_overused(w: Watch, now: Moment) -> Verdict:
+    """Report a replay whose transitions are sampled too often."""
     batch = settings.replay_batch_size(w.cfg)
     if batch is None or now.step < 1000:
         return None
@@ -275,7 +287,7 @@ def replay_overused(w: Watch, now: Moment) -> Verdict:
 
 
 def plateau(w: Watch, now: Moment) -> Verdict:
-    """The last 40 % of a run no better than what came before, by less than the noise between logs."""
+    """Report that the last 40 % of the run were not better than the best log before."""
     if now.progress < LATE or now.solved or len(w.returns) < 20:
         return None
     before = [r for at, r in w.returns if at <= now.progress - 0.4]
@@ -288,6 +300,7 @@ def plateau(w: Watch, now: Moment) -> Verdict:
 
 
 def subgoals_missed(w: Watch, now: Moment) -> Verdict:
+    """Report a hierarchy whose subgoals are hardly ever reached."""
     past = w.past["hiro/subgoal_reached"]
     if now.progress < EARLY or len(past) < 3 or max(past) > MISSED:
         return None
@@ -297,7 +310,7 @@ def subgoals_missed(w: Watch, now: Moment) -> Verdict:
 
 
 def expert_inconsistent(w: Watch, now: Moment) -> Verdict:
-    """An untrained policy cannot be better than the expert: then Q* and V* do not belong together."""
+    """Report that an untrained policy seems better than the expert: Q* and V* do not match."""
     advantage, q = w.past["imitation/advantage"], w.past["imitation/q"]
     if len(advantage) < 3 or now.progress > EARLY:
         return None

@@ -1,4 +1,4 @@
-"""Our own tasks, registered with Gymnasium as cairn/Name-v0, and the one way to make any task."""
+"""Cairn's own environments, registered with Gymnasium as cairn/Name-v0, and how any environment is made."""
 
 import gymnasium as gym
 

@@ -1,7 +1,7 @@
-"""The ant of the HIRO paper (Nachum et al. 2018, appendix B) and the blocks around it, in MuJoCo.
+"""The ant of the HIRO paper (Nachum et al. 2018, appendix B) in a maze of blocks, simulated by MuJoCo.
 
-The robot is Gymnasium's, with the numbers of the paper's: torques of ±30 instead of ±150, 0.02 s a physics step instead
-of 0.01, softer contacts. Nothing but the map of a maze is needed to build its world.
+The robot is Gymnasium's with the paper's numbers: torques of ±30 instead of ±150, physics steps of 0.02 s instead of
+0.01 s, softer contacts. The map of a maze defines its world.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from cairn.core.types import Array
 from cairn.envs import rendering
 
 TORQUE = 30.0  # N·m at each of the 8 joints
-TIMESTEP, FRAME_SKIP = 0.02, 5  # s, and physics steps under one action
-POSE, SPEED = 15, 14  # entries of qpos and qvel that are the ant's: x, y, z and quaternion, then the joints
+TIMESTEP, FRAME_SKIP = 0.02, 5  # seconds; physics steps per action
+POSE, SPEED = 15, 14  # the ant's entries of qpos and qvel: x, y, z and quaternion, then joints
 START_HEIGHT = 0.75
-START_NOISE = 0.1  # half-width of the pose's, standard deviation of the speed's
-CLOCK = 0.001  # the paper's unit of time in an observation: a thousandth of a step
+START_NOISE = 0.1  # half-width for the pose, standard deviation for the speed
+CLOCK = 0.001  # time in an observation, as in the paper: steps / 1000
 
-SIDE, HIGH = 8.0, 4.0  # of a block, in metres
-MARGIN = 0.5  # between a wall and where the middle of the ant can be
+SIDE, HIGH = 8.0, 4.0  # side and height of a block, in metres
+MARGIN = 0.5  # distance of the ant's middle from walls, in metres
 CONTACT = {"o_margin": "0.01", "o_solref": "0.02 1", "o_friction": "1 1 0.5 0.5 0.5"}  # the same for every contact
 SOFT, HARD = "0.8 0.8 0.01 0.5 2", "0.995 0.995 0.01 0.5 2"  # impedance: without and with a block to push
 
-PIXELS = 480  # of a picture's side
-LENS = 4  # degrees, seen from afar: walls hide nothing beside them
+PIXELS = 480  # side of a picture
+LENS = 4  # field of view in degrees, so narrow that walls hide nothing
 FLOOR, WALL, STONE, BLOCK = "0.6 0.66 0.6 1", "0.3 0.3 0.34 1", "0.7 0.67 0.6 1", "0.75 0.25 0.2 1"
 GOAL, SUBGOAL = (0.95, 0.7, 0.1, 0.9), (0.1, 0.5, 1.0, 0.8)
 SUBGOAL_SIZE, SUBGOAL_HEIGHT = 0.4, 6.0
@@ -52,35 +52,36 @@ Mark = tuple[tuple[float, float, float], float, tuple[float, ...]]  # middle, ra
 class Maze:
     """A map of blocks: # wall, A ant, . floor, B block to push, ~ chasm. Rows run along y, columns along x.
 
-    The ant stands at (0, 0); `slides` are the axes along which the block can move. Where there is a chasm, everything
-    else stands on a platform as high as a block, and the chasm is as deep.
+    The ant starts at (0, 0). `slides` are the axes along which the block can move. If there is a chasm, everything else
+    stands on a platform as high as a block, and the chasm is as deep.
     """
 
     rows: tuple[str, ...]
     slides: str = ""
 
     def cells(self, kinds: str) -> frozenset[Cell]:
+        """The cells of these kinds."""
         return frozenset((i, j) for i, row in enumerate(self.rows) for j, kind in enumerate(row) if kind in kinds)
 
     def box(self, first: Cell, last: Cell) -> Box:
-        """The ground that a rectangle of cells covers."""
+        """The ground that a rectangle of cells covers, in metres."""
         ((row, column),) = self.cells("A")
         x, y = (first[1] - column - 0.5) * SIDE, (first[0] - row - 0.5) * SIDE
         return x, y, x + (last[1] - first[1] + 1) * SIDE, y + (last[0] - first[0] + 1) * SIDE
 
     @property
     def ground(self) -> float:
-        """The height on which ant and walls stand."""
+        """The height of the floor in metres."""
         return HIGH if self.cells("~") else 0.0
 
     @property
     def inside(self) -> Box:
-        """The map less the walls along its edge."""
+        """The map without the walls along its edge, in metres."""
         return self.box((1, 1), (len(self.rows) - 2, len(self.rows[0]) - 2))
 
     @property
     def walkable(self) -> Region:
-        """Where the middle of the ant can be: everywhere but in a wall, as if the block were not there."""
+        """Where the middle of the ant can be: everywhere but in a wall, ignoring the block."""
         boxes = (self.box(*pair) for pair in rectangles(self.cells("A.B~")))
         return Region(
             tuple(((x0 + MARGIN, y0 + MARGIN), (x1 - MARGIN, y1 - MARGIN)) for x0, y0, x1, y1 in sorted(boxes))
@@ -88,7 +89,7 @@ class Maze:
 
 
 def rectangles(cells: Set[Cell]) -> list[tuple[Cell, Cell]]:
-    """Every rectangle (first, last) of these cells that lies in no larger one."""
+    """All largest rectangles (first, last) of these cells, each in no larger one."""
     full = [
         (first, last)
         for first in cells
@@ -103,7 +104,7 @@ def rectangles(cells: Set[Cell]) -> list[tuple[Cell, Cell]]:
 
 
 def tiles(cells: Set[Cell]) -> list[tuple[Cell, Cell]]:
-    """Few rectangles that cover the cells, each once."""
+    """A small set of disjoint rectangles that covers the cells."""
     left, out = set(cells), []
     while left:
         largest = max(sorted(rectangles(left)), key=lambda pair: len(list(_within(*pair))))
@@ -117,7 +118,7 @@ def _within(first: Cell, last: Cell) -> Iterator[Cell]:
 
 
 def ant_in(maze: Maze) -> Any:
-    """The model of a maze with the ant in it; a block's coordinates come after the ant's, in the order of `slides`."""
+    """The model of a maze with the ant. The block's coordinates follow the ant's, in the order of `slides`."""
     root, world = _robot(HARD if maze.slides else SOFT, START_HEIGHT + maze.ground)
     if maze.ground:
         for pair in tiles(maze.cells("#A.B")):
@@ -130,7 +131,7 @@ def ant_in(maze: Maze) -> Any:
 
 
 def ant_between(walls: tuple[Box, ...], height: float) -> Any:
-    """The model of an ant on a floor with walls."""
+    """The model of an ant on a floor with walls of `height` metres."""
     root, world = _robot(SOFT, START_HEIGHT)
     for wall in walls:
         _solid(world, wall, 0.0, height, WALL)
@@ -138,12 +139,12 @@ def ant_between(walls: tuple[Box, ...], height: float) -> Any:
 
 
 def _robot(impedance: str, height: float) -> tuple[ET.Element, ET.Element]:
-    """Gymnasium's ant as the paper has it, and the element of its world."""
+    """Gymnasium's ant with the paper's numbers, and the element of its world."""
     root = ET.parse(Path(gym.__file__).parent / "envs/mujoco/assets/ant.xml").getroot()
     compiler, option, world, floor, torso, light = (_part(root, path) for path in PARTS)
     compiler.set("fusestatic", "true")  # the same robot with 4 bodies fewer to compute
     option.attrib.update(CONTACT, o_solimp=impedance, timestep=str(TIMESTEP), integrator="RK4")
-    ET.SubElement(option, "flag", override="enable")  # else the margins of two surfaces add up, as they once did not
+    ET.SubElement(option, "flag", override="enable")  # otherwise newer MuJoCo adds up the margins of both surfaces
     torso.set("pos", f"0 0 {height}")
     for motor in root.iter("motor"):
         motor.attrib.update(gear="1", ctrlrange=f"{-TORQUE} {TORQUE}")
@@ -162,7 +163,7 @@ def _part(root: ET.Element, path: str) -> ET.Element:
 
 
 def _solid(parent: ET.Element, box: Box, bottom: float, height: float, colour: str, mass: str | None = None) -> None:
-    """A box that the ant feels; without a mass it never moves."""
+    """Add a box that collides with the ant; without a mass it never moves."""
     x0, y0, x1, y1 = box
     pos = f"{(x0 + x1) / 2} {(y0 + y1) / 2} {bottom + height / 2}"
     size = f"{(x1 - x0) / 2} {(y1 - y0) / 2} {height / 2}"
@@ -172,7 +173,7 @@ def _solid(parent: ET.Element, box: Box, bottom: float, height: float, colour: s
 
 
 def _block(world: ET.Element, maze: Maze, box: Box) -> None:
-    """A light block that slides without turning. One that can fall is a little smaller than its hole, and limited."""
+    """Add a light block that slides without turning. One that can fall is slightly smaller than its hole."""
     falls = "z" in maze.slides
     x0, y0, x1, y1 = box
     middle = f"{(x0 + x1) / 2} {(y0 + y1) / 2} {maze.ground + HIGH / 2}"
@@ -191,12 +192,12 @@ def _compiled(root: ET.Element) -> Any:
 
 
 class Ant(gym.Env[Any, Any]):
-    """An ant in a world: 8 torques in [-30, 30], held for 0.1 s. What there is to do and to see, a task adds."""
+    """An ant in a world. Actions are 8 torques in [-30, 30] N·m for 0.1 s. Tasks add observations and rewards."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / (TIMESTEP * FRAME_SKIP))}
 
     def __init__(self, model: Any, view: Box, render_mode: str | None) -> None:
-        """`view` is the ground that a picture shows, with a rim of a metre."""
+        """`view` is the ground that a picture shows, with a margin of a metre."""
         one_of("render_mode", render_mode, (None, "rgb_array"))
         self.model, self.data = model, mujoco.MjData(model)
         self.view, self.render_mode = view, render_mode
@@ -206,7 +207,7 @@ class Ant(gym.Env[Any, Any]):
         self._subgoal: tuple[Mark, ...] = ()
 
     def mark(self, point: Array) -> None:
-        """Show a subgoal, x and y at least, from the next picture on."""
+        """Show a subgoal, at least x and y, in the next pictures."""
         x, y = point[:2].tolist()
         self._subgoal = (((x, y, SUBGOAL_HEIGHT), SUBGOAL_SIZE, SUBGOAL),)
 
@@ -216,12 +217,12 @@ class Ant(gym.Env[Any, Any]):
             self._viewer = None
 
     def render(self) -> Array | None:
-        """The world from above, y upwards, [480, 480, 3] of uint8; None without a render_mode."""
+        """The world from above with y upwards, uint8 [480, 480, 3]; None without a render_mode."""
         if not self.render_mode:
             return None
         if self._viewer is None:
             self._viewer = _viewer(self.model, self.data, self.view)
-        mujoco.mj_kinematics(self.model, self.data)  # a step ends with positions, not with where they put the bodies
+        mujoco.mj_kinematics(self.model, self.data)  # a step updates positions but not the poses of bodies
         mujoco.mj_camlight(self.model, self.data)
         for place, radius, colour in (*self._marks(), *self._subgoal):
             ball = mujoco.mjtGeom.mjGEOM_SPHERE
@@ -230,11 +231,11 @@ class Ant(gym.Env[Any, Any]):
         return picture.copy()
 
     def _marks(self) -> list[Mark]:
-        """Balls to be seen, not felt: middle, radius, colour."""
+        """Balls in the picture without collisions: centre, radius, colour."""
         return []
 
     def _begin(self) -> None:
-        """The world as it was built, the ant dropped a little off its pose and speed."""
+        """Reset the world, with the ant's pose and speed slightly changed at random."""
         data, chance = self.data, self.np_random
         mujoco.mj_resetData(self.model, data)
         self._subgoal = ()
@@ -244,22 +245,22 @@ class Ant(gym.Env[Any, Any]):
         self.steps = 0
 
     def _act(self, action: Array) -> None:
-        if not np.isfinite(action).all():  # it would spoil the world for every episode to come
+        if not np.isfinite(action).all():  # it would make all later states NaN
             raise ValueError(f"the action {action} is not finite; look at what the policy computed")
         self.data.ctrl[:] = action  # MuJoCo clips it
         mujoco.mj_step(self.model, self.data, FRAME_SKIP)
         self.steps += 1
 
     def _sensed(self, *more: Any) -> Array:
-        """qpos, qvel, whatever more a task shows, and the time."""
+        """The observation: qpos, qvel, the task's own parts, and the time."""
         data = self.data
         return np.concatenate((data.qpos[:POSE], data.qvel[:SPEED], *more, (self.steps * CLOCK,)), dtype=np.float32)
 
 
 def _viewer(model: Any, data: Any, view: Box) -> Any:
-    """A camera high above the middle of the ground to be shown."""
+    """A camera high above the middle of the ground."""
     rendering.choose()
-    from gymnasium.envs.mujoco import mujoco_rendering  # late: it asks for OpenGL
+    from gymnasium.envs.mujoco import mujoco_rendering  # imported late: it needs OpenGL
 
     offscreen: Any = mujoco_rendering.OffScreenViewer
     viewer = offscreen(model, data, PIXELS, PIXELS)

@@ -14,26 +14,27 @@ from cairn.envs.ant import GOAL, HIGH, POSE, SPEED, Ant, Maze, ant_between, ant_
 
 Point = tuple[float, ...]
 
-MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃, seen with y downwards
+MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃-shaped, with y downwards
 PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
 FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
-NEAR = 5.0  # a target is reached within it
+NEAR = 5.0  # metres within which a target is reached
 
-ARENA = 10.0  # apples and bombs lie in ±10 m, the walls' faces half a metre further out
-WALL, WALL_HIGH = 1.0, 1.0  # how thick and how high they are
+ARENA = 10.0  # metres: apples and bombs lie within ±10 m, walls begin half a metre further out
+WALL, WALL_HIGH = 1.0, 1.0  # thickness and height of the walls, in metres
 APPLES = BOMBS = 8
-CATCH = 1.0  # m
-BINS, SIGHT = 10, 6.0  # directions told apart all round, and how far they reach
-STANDING = (0.2, 1.0)  # height of the torso; outside it the ant has fallen
+CATCH = 1.0  # metres within which an apple or a bomb is collected
+BINS, SIGHT = 10, 6.0  # sectors of the full circle, and their range in metres
+STANDING = (0.2, 1.0)  # height of the torso of an ant that has not fallen, in metres
 GREEN, RED = (0.2, 0.75, 0.2, 1.0), (0.85, 0.2, 0.15, 1.0)
 
 
 class AntNavigation(Ant):
-    """Walk to a target. The reward is minus the distance to it; nothing ends the episode but its time.
+    """Walk to a target. The reward is minus the distance to it; only the time limit ends an episode.
 
-    observation: qpos [15] from x, y, z on, qvel [14], where the task `sees_block` the middle of the block [3], and
-    steps / 1000. achieved_goal and desired_goal: x, y, and z where the target has one. `is_success`: within 5 m now;
-    the paper asks at the last step of the episode.
+    observation: qpos [15] beginning with x, y, z, qvel [14], with `sees_block` the middle of the block [3], and steps /
+    1000
+    achieved_goal, desired_goal: x, y, and z if the target has one
+    `is_success`: the target is within 5 m now; the paper evaluates this at the last step of an episode
     """
 
     goal_rule = Distance()
@@ -41,7 +42,7 @@ class AntNavigation(Ant):
     def __init__(
         self, maze: Maze, drawn: tuple[Point, Point], goal: Point | None, sees_block: bool, render_mode: str | None
     ) -> None:
-        """`goal` is the target of every episode; None draws each from the box `drawn`, walls and all, as the paper."""
+        """`goal` is the target of every episode; None draws each from the box `drawn`, walls included, as the paper."""
         super().__init__(ant_in(maze), maze.inside, render_mode)
         axes = len(drawn[0])
         if goal is not None and (np.shape(goal) != (axes,) or not np.isfinite(goal).all()):
@@ -55,7 +56,7 @@ class AntNavigation(Ant):
 
     @property
     def block(self) -> Array:
-        """The middle of the block, [3]."""
+        """The middle of the block [3]."""
         middle: Array = self.model.body("block").pos.copy()
         middle[["xyz".index(axis) for axis in self.maze.slides]] += self.data.qpos[POSE:]
         return middle
@@ -76,7 +77,7 @@ class AntNavigation(Ant):
         return obs, reward, False, False, {"is_success": -reward < NEAR}
 
     def compute_reward(self, achieved: Array, desired: Array, info: Any) -> Array:
-        """The rule of the goals under Gymnasium-Robotics' name for it."""
+        """The reward for goals [..., 2 or 3], under the name that Gymnasium-Robotics uses."""
         return self.goal_rule.reward(achieved, desired)
 
     def _obs(self) -> dict[str, Array]:
@@ -89,11 +90,11 @@ class AntNavigation(Ant):
 
     def _marks(self) -> list[tuple[tuple[float, float, float], float, tuple[float, ...]]]:
         x, y = self.goal[:2].tolist()
-        return [((x, y, self.maze.ground + HIGH + 1), 0.8, GOAL)]  # above the walls, in which it may lie
+        return [((x, y, self.maze.ground + HIGH + 1), 0.8, GOAL)]  # above the walls, because a target may be in one
 
 
 class AntMaze(AntNavigation):
-    """Round a ⊃-shaped corridor. Each episode draws its target from (-4..20)²; the paper evaluates at `target`."""
+    """A ⊃-shaped corridor. Targets are drawn from (-4..20)²; the paper evaluates at `target`."""
 
     target = (0.0, 16.0)
 
@@ -102,11 +103,13 @@ class AntMaze(AntNavigation):
 
 
 class AntPush(AntNavigation):
-    """Round a block and push it aside to the right, for the way to `target` leads through where it stands.
+    """Push a block aside to the right: the way to `target` leads through where it stands.
 
-    Pushed ahead instead, the block is stuck in the way for good. The target is always the same in the paper;
-    `many_goals` draws it, when no `goal` is given, from (-16..16) × (-4..20) as later configurations of its code do.
-    The paper's ant does not see the block; `sees_block` tells it where that is.
+    A block that is pushed forward blocks the way for good. In the paper the target is always the same. With
+    `many_goals`
+    and no `goal` it is drawn from (-16..16) × (-4..20), as in later configurations of the paper's code. The paper's ant
+    does
+    not observe the block; with `sees_block` it does.
     """
 
     target = (0.0, 19.0)
@@ -124,9 +127,9 @@ class AntPush(AntNavigation):
 
 
 class AntFall(AntNavigation):
-    """Push a block into a chasm and cross on it to `target`. Distances count the height: down there is far away.
+    """Push a block into a chasm and cross on it to `target`. Distances include the height.
 
-    `many_goals` draws targets, when no `goal` is given, from (-4..12) × (-4..28) × (0..5); `sees_block` as in AntPush.
+    With `many_goals` and no `goal`, targets are drawn from (-4..12) × (-4..28) × (0..5). `sees_block` is as in AntPush.
     """
 
     target = (0.0, 27.0, 4.5)
@@ -144,11 +147,12 @@ class AntFall(AntNavigation):
 
 
 class AntGather(Ant):
-    """Eat apples (+1), not bombs (-1): 8 of each, at even coordinates of a walled square (Duan et al. 2016's Gather).
+    """Collect apples (+1), not bombs (-1): 8 of each, at even coordinates of a walled square (Duan et al. 2016).
 
-    Observed: qpos [15], qvel [14], apples [10], bombs [10], steps / 1000. Apples and bombs are readings in ten sectors,
-    from straight behind the ant round to there again: 1 at the ant, 0 from 6 m on, the nearest's where several lie.
-    As in the paper it ends when the ant falls, unless `falling_ends` is False; and when nothing is left.
+    Observation: qpos [15], qvel [14], apples [10], bombs [10], steps / 1000. Apples and bombs are readings in ten
+    sectors of
+    the full circle that begins behind the ant: 1 at the ant, 0 from 6 m on, the nearest one's if there are several. An
+    episode ends when nothing is left and, as in the paper, when the ant falls, unless `falling_ends` is False.
     """
 
     reachable = Region((((-ARENA, -ARENA), (ARENA, ARENA)),))
@@ -186,7 +190,7 @@ class AntGather(Ant):
         return self._sensed(*self._readings()), reward, ended, False, {"fallen": fallen}
 
     def _readings(self) -> Array:
-        """Of apples and of bombs, [2, 10]."""
+        """Readings of apples and bombs [2, 10]."""
         x, y, _, w, i, j, k = self.data.qpos[:7].tolist()
         heading = math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k))
         away = self.things - (x, y)

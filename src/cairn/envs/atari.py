@@ -1,4 +1,4 @@
-"""An Atari game as an environment: the whole preprocessing in one place, over the emulator itself."""
+"""An Atari game as an environment, with all preprocessing in one place."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cairn.core.errors import CairnError
 from cairn.core.game import Game
 from cairn.core.types import Array
 
-RATE = 60  # frames a second
+RATE = 60  # frames per second
 
 
 class Atari(gym.Env[Any, Any]):
-    """A game played as `Game` says.
+    """A game with the preprocessing of `Game`.
 
-    info["cairn/score"] is what the game paid. info["cairn/goes_on"] is True where a life was lost but not the game:
-    `reset` then goes on with it.
+    info["cairn/score"] is the game's own reward. info["cairn/goes_on"] is True where a life was lost but not the game:
+    `reset` then continues the game.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": RATE}
@@ -40,17 +40,17 @@ class Atari(gym.Env[Any, Any]):
         self.button = ale_py.Action.FIRE if game.fire and ale_py.Action.FIRE in self.actions else None
         height, width = self.ale.getScreenDims()
         self.shrink = shares(height, game.size), shares(width, game.size).T.copy()
-        self.screens = np.zeros((2, height, width), np.uint8)  # of the last two frames
+        self.screens = np.zeros((2, height, width), np.uint8)  # the last two frames
         self.frames = np.zeros((game.stack, game.size, game.size), np.uint8)
         self.observation_space = spaces.Box(0, 255, self.frames.shape, np.uint8)
         self.action_space = spaces.Discrete(len(self.actions))
         self.lives = self.played = 0
-        self.goes_on = False  # a life was lost: `reset` goes on with the game
-        self.press = False  # FIRE comes next
-        self.unpaid = 0.0  # what a press of FIRE between two lives brought
+        self.goes_on = False  # a life was lost: `reset` continues the game
+        self.press = False  # the next action is FIRE
+        self.unpaid = 0.0  # reward of a FIRE between two lives
 
     def _load(self, seed: int) -> None:
-        """The emulator takes a seed, a mode or a difficulty only with the cartridge."""
+        """Load the game. The emulator takes a seed, a mode or a difficulty only then."""
         self.ale.setInt("random_seed", seed)
         self.ale.loadROM(self.rom)
         for word, value, known, choose in (
@@ -74,7 +74,7 @@ class Atari(gym.Env[Any, Any]):
         return self.frames.copy(), {}
 
     def _begin(self, seed: int | None) -> None:
-        """A new game."""
+        """Start a new game."""
         if seed is not None:
             self._load(seed)
         self.ale.reset_game()
@@ -110,7 +110,7 @@ class Atari(gym.Env[Any, Any]):
         return self.frames.copy(), reward, terminated, late and not terminated, info
 
     def _play(self, action: Any) -> float:
-        """An action for `skip` frames, or until the game is over; what they paid."""
+        """Repeat an action for `skip` frames, or until the game is over; returns the sum of rewards."""
         paid = 0.0
         for left in range(self.game.skip - 1, -1, -1):
             paid += self.ale.act(action)
@@ -124,7 +124,7 @@ class Atari(gym.Env[Any, Any]):
         return paid
 
     def _see(self) -> None:
-        """The newest frame of the stack: the brighter of the last two, shrunk by area."""
+        """Update the newest frame of the stack: the maximum of the last two frames, resized by area."""
         rows, columns = self.shrink
         self.frames[-1] = np.rint(rows @ self.screens.max(0).astype(np.float32) @ columns)
 
@@ -133,7 +133,7 @@ class Atari(gym.Env[Any, Any]):
 
 
 def shares(long: int, short: int) -> Array:
-    """[short, long]: which share each of `long` cells has in each of `short` that lie over the same length."""
+    """[short, long]: the share of each of `long` cells in each of `short` cells over the same length."""
     edge, cell = np.linspace(0, long, short + 1), np.arange(long)
     inside: Array = np.minimum(edge[1:, None], cell + 1) - np.maximum(edge[:-1, None], cell)
     return (inside.clip(0) * short / long).astype(np.float32)

@@ -1,4 +1,4 @@
-"""ALE's BasicMath without its waiting: a decision is one press of a button, or one whole answer."""
+"""ALE's BasicMath without waiting times: an action is one press of a button, or a whole answer."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from cairn.envs.atari import Atari, shares
 
 By = Literal["button", "answer"]
 
-PRESS = 2  # frames a button is down, and then up; held, it would repeat itself every sixteenth
-WAITS = 2  # the cell of the game's memory that is 1 while it waits for an answer
-PATIENCE = 600  # frames until it does again; the longest seen is 268
+PRESS = 2  # frames that a button is down, and then up; one that is held repeats every 16 frames
+WAITS = 2  # address in the game's memory: 1 while it waits for an answer
+PATIENCE = 600  # frames to wait at most; the longest wait seen is 268
 HIGHEST = 18  # the largest sum
-ROWS, COLUMNS = slice(52, 164), slice(28, 132)  # where anything ever changes
-PAPER, INK = 60, 122  # its two shades
+ROWS, COLUMNS = slice(52, 164), slice(28, 132)  # the part of the screen that changes
+PAPER, INK = 60, 122  # the two shades of grey
 
 
 class BasicMath(Atari):
-    """Ten sums of two digits, one point for each right answer. The picture is what the game shows while it waits: the
-    part of the screen where anything changes, in `size` x `size` bytes of ink.
+    """Ten sums of two digits, with one point for each right answer.
 
-    by     button: FIRE, UP, RIGHT, LEFT or DOWN. UP goes from nothing to 0 and on by one, DOWN to 9 and back, LEFT to
-                   the tens; FIRE answers. An answer takes 2 to 9 of them at best, and only the last is paid
-           answer: n is typed, from 0 to 18, and FIRE pressed
-    apart  each sum is an episode: to who learns, another sum is no reward for having done with this one
-    limit  decisions on a sum, after which it stands as it was left; where apart, it is truncated for the learner
+    The observation is the part of the screen that changes, while the game waits, in `size` x `size` bytes of ink.
 
-    What the game does between FIRE and the next sum is part of that decision. Its memory is asked when it waits, never
-    what for.
+    by     button: FIRE, UP, RIGHT, LEFT or DOWN. UP goes from blank to 0 and then up by one, DOWN to 9 and then down,
+    LEFT
+                   to the tens; FIRE answers. An answer takes 2 to 9 presses at best, and only the last is rewarded
+           answer: action n types the number n, from 0 to 18, and presses FIRE
+    apart  each sum is an episode for the learner, so that the next sum is not a reward for having finished this one
+    limit  decisions per sum, after which it is answered as it stands; with `apart`, it is truncated
+
+    Everything between FIRE and the next sum belongs to the same step. The game's memory is read only to find out
+    whether it
+    waits for an answer.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class BasicMath(Atari):
         self.key = {action.name: action for action in self.actions}
         self.actions = [action for action in self.actions if action != self.noop]
         self.action_space = spaces.Discrete(HIGHEST + 1 if by == "answer" else len(self.actions))
-        self.metadata = {**self.metadata, "render_fps": 1 if by == "answer" else 4}  # slow enough to follow
+        self.metadata = {**self.metadata, "render_fps": 1 if by == "answer" else 4}  # slow enough to watch
         self.decisions = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
@@ -94,12 +97,12 @@ class BasicMath(Atari):
         return [self.key[name] for name in names]
 
     def _press(self, key: Any) -> float:
-        """A button down and up, and after FIRE all that comes before the next sum; what it paid."""
+        """Press and release a button and, after FIRE, wait for the next sum; returns the reward."""
         paid = self._hold(key) + self._hold(self.noop)
         return paid + self._wait(0) + self._wait(1) if key == self.key["FIRE"] else paid
 
     def _wait(self, flag: int) -> float:
-        """Until the game waits for an answer, or no longer does; what it paid meanwhile."""
+        """Wait until the game waits for an answer (1), or no longer does (0); returns the reward."""
         paid = 0.0
         for _ in range(PATIENCE // PRESS):
             if self.ale.getRAM()[WAITS] == flag or self.ale.game_over():
@@ -108,11 +111,11 @@ class BasicMath(Atari):
         return paid
 
     def _hold(self, key: Any) -> float:
-        """A button for its two frames, of which nothing is drawn; what they paid."""
+        """Hold a button for its two frames; returns the reward."""
         return float(sum(self.ale.act(key) for _ in range(PRESS)))
 
     def _see(self) -> None:
-        """The newest picture: ink on the part that changes, shrunk by area."""
+        """Update the observation: ink on the part that changes, resized by area."""
         self.ale.getScreenGrayscale(self.screens[1])
         rows, columns = self.shrink
         ink = self.screens[1, ROWS, COLUMNS].astype(np.float32) - PAPER

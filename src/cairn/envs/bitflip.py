@@ -1,4 +1,4 @@
-"""Bit flipping (Andrychowicz et al. 2017, section 3.1): n bits, n switches, a pattern to reach."""
+"""Bit flipping (Andrychowicz et al. 2017, section 3.1): flip n bits until they equal a goal pattern."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from cairn.core.types import Array
 
 
 class BitFlip(gym.Env[Any, Any]):
-    """Action i flips bit i; -1 a step until the bits are those desired; at most n steps.
+    """Action i flips bit i. The reward is -1 per step until the bits equal the goal; at most n steps.
 
-    Random play meets the goal once in 2ⁿ states, so from n ≈ 15 on nothing is learned without hindsight. The limit is
-    the task's own: `--time-limit` can shorten it, not lift it.
+    There are 2ⁿ patterns, so from n ≈ 15 on nothing is learned without hindsight. The limit of n steps is part of the
+    task:
+    `--time-limit` can lower it, but not raise it.
     """
 
-    goal_rule = Within(0.5, ends=True)  # bits differ by 1 or not at all
+    goal_rule = Within(0.5, ends=True)  # between 0 and 1, the possible differences of a bit
 
     def __init__(self, n: int = 15, one_goal: bool = False) -> None:
-        """`one_goal` asks for the same pattern in every episode, alternating bits: what hindsight gains from many."""
+        """`n` is the number of bits. `one_goal` uses one fixed pattern as the goal, to compare hindsight with."""
         if n < 1:
             raise ValueError(f"n is {n}; there must be at least one bit")
         self.n, self.one_goal = n, one_goal
@@ -39,7 +40,7 @@ class BitFlip(gym.Env[Any, Any]):
         self.bits, self.goal = self.np_random.integers(0, 2, (2, self.n)).astype(np.float32)
         if self.one_goal:
             self.goal = np.arange(self.n, dtype=np.float32) % 2
-        while (self.bits == self.goal).all():  # a task that is solved before it begins is none
+        while (self.bits == self.goal).all():  # do not start at the goal
             self.bits = self.np_random.integers(0, 2, self.n).astype(np.float32)
         self.steps = 0
         return self._obs(), {}

@@ -1,4 +1,4 @@
-"""Tasks and versions known not to work, each with its remedy: a person should not lose a day to them twice."""
+"""Tasks and package versions that are known not to work, each with its remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROBOTICS = re.compile(r"Fetch|Hand|Adroit|PointMaze|AntMaze|FrankaKitchen")
 
 
 def known_fault(task: str) -> str | None:
-    """Why a task cannot be learned from here and what to do, in one sentence; None where nothing is known."""
+    """Why a task cannot be used and what to do instead, in one sentence; None where no fault is known."""
     old = _FETCH.match(task)
     if old:
         return (

@@ -1,4 +1,4 @@
-"""CartPole simulated by PyBullet: a cart on a bar of 30 m, pushed to and fro so that its pole stays up."""
+"""CartPole simulated by PyBullet: push a cart on a rail of 30 m so that its pole stays up."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from cairn.core.checks import one_of
 from cairn.core.types import Array
 from cairn.envs.bullet import Client, picture
 
-RATE = 20  # physics steps, and decisions, a second
+RATE = 20  # physics steps, and actions, per second
 FORCE = 50.0  # N
-BRAKE = 20.0  # N, of the motor that PyBullet gives a joint unasked: without it a push tips the pole over in one step
+BRAKE = 20.0  # N, of PyBullet's default joint motor; without it one push tips the pole over
 SLIDER, POLE = 0, 1  # joints of cartpole.urdf
-FURTHEST, STEEPEST = 10.0, 0.2095  # m and rad: beyond them it is over
-MOST = np.array([20, 40, 1.6, 40], np.float32)  # of what is seen; it is over long before
-SPREAD = 0.05  # m and rad, of a start
-WIDTH, HEIGHT = 480, 320  # of a picture
+FURTHEST, STEEPEST = 10.0, 0.2095  # m and rad; an episode ends beyond them
+MOST = np.array([20, 40, 1.6, 40], np.float32)  # bounds of observations; episodes end long before
+SPREAD = 0.05  # m and rad, of initial states
+WIDTH, HEIGHT = 480, 320  # pixels of a picture
 POST = (0.55, 0.55, 0.6, 1)
 
 
 class BulletCartPole(gym.Env[Any, Any]):
     """Push the cart left (0) or right (1).
 
-    observation: the cart's place and speed, the pole's angle and rate. Reward: 1 a step. It ends where the cart leaves
-    +-10 m or the pole leaves +-0.2095 rad.
+    Observation: position and speed of the cart, angle and rate of the pole. Reward: 1 per step. An episode ends where
+    the
+    cart leaves ±10 m or the pole leaves ±0.2095 rad.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": RATE}
@@ -59,7 +60,7 @@ class BulletCartPole(gym.Env[Any, Any]):
         return obs, 1.0, over, False, {}
 
     def render(self) -> Array | None:
-        """From the side, going with the cart, [320, 480, 3] of uint8; a post each metre. None without a render_mode."""
+        """A side view that follows the cart, uint8 [320, 480, 3], a post per metre; None without a render_mode."""
         if self.render_mode is None:
             return None
         x = self.bullet.getJointState(self.cart, SLIDER)[0]

@@ -1,4 +1,4 @@
-"""How a goal task pays, found and checked before anything is learned from it."""
+"""Finds the reward rule of a goal task, and checks it before anything is learned from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROBES = 60  # random steps that the rule must explain
 
 @dataclass(frozen=True)
 class ComputeReward:
-    """The rule behind a Gymnasium-Robotics task's `compute_reward` and, where it has one, `compute_terminated`."""
+    """The rule of a Gymnasium-Robotics task: its `compute_reward` and, if there is one, `compute_terminated`."""
 
     env: Any
     cost: bool = False
@@ -34,7 +34,7 @@ class ComputeReward:
         return np.broadcast_to(told, achieved.shape[:-1]) if told.ndim == 0 else told
 
     def _ask(self, what: str, achieved: Array, desired: Array) -> Array:
-        """Such functions expect two arrays [pairs, goal] of one shape."""
+        """Call such a function, which expects two arrays [pairs, goal] of the same shape."""
         ask = getattr(self.env, what)
         if achieved.ndim <= 2 and achieved.shape == desired.shape:
             return np.asarray(ask(achieved, desired, {}))
@@ -45,8 +45,12 @@ class ComputeReward:
 
 
 def goal_rule(task: Task) -> GoalRule:
-    """The rule a task declares as `goal_rule`, else its `compute_reward`; CairnError where it is wrong."""
-    env = task()
+    """The reward rule of a task: its `goal_rule`, else its `compute_reward`.
+
+    Raises:
+        CairnError: The task has no goals or no rule, or the rule disagrees with the task's rewards.
+    """
+    env = task.one()
     try:
         return rule_in(env, task.id)
     except BaseException:
@@ -55,7 +59,7 @@ def goal_rule(task: Task) -> GoalRule:
 
 
 def rule_in(env: gym.Env[Any, Any], name: str) -> GoalRule:
-    """The rule of an environment that is there; one that it declares outlives it, and it is closed."""
+    """The rule of an existing environment. It is closed if the rule does not need it."""
     if not _has_goals(env.observation_space):
         raise CairnError(
             f"hindsight needs a task with goals, and {name} has none: its observations must be a Dict of observation,"
@@ -77,7 +81,7 @@ def rule_in(env: gym.Env[Any, Any], name: str) -> GoalRule:
 
 
 def _has_goals(space: gym.Space[Any]) -> bool:
-    """As `vector` lays goal tasks out."""
+    """Whether a space is that of a goal task, as `cairn.vector.protocol.spec_of` defines it."""
     if not isinstance(space, gym.spaces.Dict) or set(space.spaces) != {"observation", "achieved_goal", "desired_goal"}:
         return False
     return gym.spaces.flatdim(space["achieved_goal"]) == gym.spaces.flatdim(space["desired_goal"])
@@ -85,7 +89,7 @@ def _has_goals(space: gym.Space[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Pairs:
-    """What random steps achieved and desired, [P, goal], and what the task paid for it, [P]."""
+    """Achieved and desired goals of random steps [P, goal], and their rewards and terminations [P]."""
 
     achieved: Array
     desired: Array
@@ -106,7 +110,7 @@ def _play(env: gym.Env[Any, Any]) -> Pairs:
 
 
 def _check_vectorised(rule: GoalRule, pairs: Pairs, name: str) -> None:
-    """On many pairs at once it must say what it says of each, reached goals among them."""
+    """Raise CairnError where the rule gives other results for many pairs than for each, also for reached goals."""
     achieved = np.concatenate([pairs.achieved, pairs.achieved])
     desired = np.concatenate([pairs.desired, pairs.achieved])
     for what in ("reward", "terminated"):
@@ -135,7 +139,7 @@ def _check_vectorised(rule: GoalRule, pairs: Pairs, name: str) -> None:
 
 
 def _check_agreement(rule: GoalRule, pairs: Pairs, name: str) -> None:
-    """What the steps paid must follow from the rule, or hindsight would teach another task."""
+    """Raise CairnError where rewards do not follow from the rule: hindsight would teach another task."""
     reward, terminated = rule.reward(pairs.achieved, pairs.desired), rule.terminated(pairs.achieved, pairs.desired)
     for i in range(len(pairs.reward)):
         where = f"for achieved {_show(pairs.achieved[i])} and desired {_show(pairs.desired[i])}"

@@ -1,4 +1,4 @@
-"""CartPole-v1 seen through its picture alone. Drawn by ourselves, straight into the few pixels that are shown."""
+"""CartPole-v1 from pictures only. They are drawn directly at the size of an observation."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from cairn.core.types import Array
 
 View = Literal["both", "cart", "track", "screen"]
 
-# CartPole's own picture, in its pixels: x to the right, y upwards
+# sizes in CartPole's own picture, in its pixels; x to the right, y upwards
 WIDTH, HEIGHT, METRE = 600.0, 400.0, 125.0
 CART, CART_HEIGHT, CART_Y = 51.0, 31.0, 100.5
 POLE, POLE_LENGTH, AXLE_Y = 11.0, 126.0, 108.0
-BLACK, POLE_INK, AXLE_INK = 255.0, 94.0, 116.0  # how much darker than the paper
-FOOT, TIP = 80.0, 236.0  # from below the cart to above the pole
-RATE = 50  # physics steps a second
+BLACK, POLE_INK, AXLE_INK = 255.0, 94.0, 116.0  # how much darker than the background
+FOOT, TIP = 80.0, 236.0  # y from below the cart to above the pole
+RATE = 50  # physics steps per second
 
 
 class PixelCartPole(gym.Env[Any, Any]):
-    """The last `stack` pictures, `size` x `size` bytes of ink each, zeros before an episode's first.
+    """The last `stack` pictures, `size` x `size` bytes of ink each; zeros before the start of an episode.
 
-    view   screen: all that CartPole draws; of 84 pixels the pole is 1.5 wide
-           track:  the band of cart and pole, as wide; the pole is as thin, and 2.6 times as long
-           cart:   half that band, going with the cart; the pole is 3 wide, and past the track's ends all is ink
+    view   screen: all of CartPole's picture; at 84 pixels the pole is 1.5 pixels wide
+           track:  the band of cart and pole, as wide as the screen; the pole is as thin, and 2.6 times as long
+           cart:   half as wide, following the cart; the pole is 3 pixels wide; beyond the track all is ink
            both:   the cart's window above, the whole track in the quarter below
-    skip   physics steps an action is held for. Their rewards are added up; `average` divides by their number
-    limit  physics steps, not decisions, after which an episode is truncated
+    skip   physics steps per action; their rewards are summed, or averaged with `average`
+    limit  physics steps, not actions, after which an episode is truncated
 
-    What an action does to a speed shows in the picture after the next, so no stack tells the whole state.
+    The effect of an action on speeds shows only in the second picture after it, so no stack has the whole state.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": RATE}
@@ -106,23 +106,23 @@ class PixelCartPole(gym.Env[Any, Any]):
 
 
 class Window:
-    """Part of CartPole's picture in rows x columns pixels; half as wide and about the cart where it `follows`."""
+    """A part of CartPole's picture in rows x columns pixels; half as wide and centred on the cart if it `follows`."""
 
     def __init__(self, rows: int, columns: int, *, follows: bool = False, foot: float = FOOT, top: float = TIP) -> None:
         self.follows = follows
-        self.wide, self.high = WIDTH / columns / (2 if follows else 1), (top - foot) / rows  # of a pixel
+        self.wide, self.high = WIDTH / columns / (2 if follows else 1), (top - foot) / rows  # size of a pixel
         self.left = (np.arange(columns) - columns / 2) * self.wide  # edges, from the window's middle
         self.low = top - (np.arange(rows) + 1) * self.high
-        self.y = self.low + self.high / 2 - AXLE_Y  # middles of the rows, from the axle
+        self.y = self.low + self.high / 2 - AXLE_Y  # middles of rows, from the axle
         half = CART_HEIGHT / 2
         self.cart_rows = BLACK * _inside(self.low, self.high, CART_Y - half, CART_Y + half)[:, None]
         self.track_rows = _inside(self.low, self.high, CART_Y - 0.5, CART_Y + 0.5)[:, None]
 
     def draw(self, x: float, angle: float) -> Array:
-        """The ink in each pixel, by the share that is covered: cart, pole, axle, track, and what lies past its ends."""
+        """The ink in each pixel, by the covered share: cart, pole, axle, track, and the area beyond its ends."""
         cart = WIDTH / 2 + x * METRE + 0.5
         left = self.left + (cart if self.follows else WIDTH / 2)
-        away = left + (self.wide / 2 - cart)  # middles of the columns, from the axle
+        away = left + (self.wide / 2 - cart)  # middles of columns, from the axle
         image: Array = self.cart_rows * _inside(left, self.wide, cart - CART / 2, cart + CART / 2)
         self._pole(image, away, math.sin(angle), math.cos(angle))
         self._axle(image, away)
@@ -133,7 +133,7 @@ class Window:
         return image
 
     def _pole(self, image: Array, x: Array, sine: float, cosine: float) -> None:
-        """A rectangle turned about the axle, its edges as soft as a pixel is wide across them."""
+        """Draw a rectangle turned about the axle, with edges one pixel soft."""
         reach = POLE_LENGTH * abs(sine) + POLE + self.wide
         columns = slice(*np.searchsorted(x, (-reach, reach)))
         x, y = x[columns], self.y[:, None]
@@ -143,7 +143,7 @@ class Window:
         image[:, columns] += cover * (POLE_INK - image[:, columns])
 
     def _axle(self, image: Array, x: Array) -> None:
-        """A disc as wide as the pole."""
+        """Draw a disc as wide as the pole."""
         columns = slice(*np.searchsorted(x, (-POLE / 2 - self.wide, POLE / 2 + self.wide)))
         rows = slice(*np.searchsorted(-self.y, (-POLE / 2 - self.high, POLE / 2 + self.high)))
         far = np.hypot(x[columns], self.y[rows, None])
@@ -151,11 +151,11 @@ class Window:
 
 
 def _inside(low: Array, length: float, start: float, stop: float) -> Array:
-    """The share of each cell [low, low + length] that lies between start and stop."""
+    """The share of each cell [low, low + length] between start and stop."""
     share: Array = (np.minimum(low + length, stop) - np.maximum(low, start)) / length
     return share.clip(0, 1)
 
 
 def _soft(away: Array, breadth: float, pixel: float) -> Array:
-    """The share of a pixel, its middle `away` from that of a bar, that the bar covers."""
+    """The share of a pixel that a bar covers, given the distance `away` of their middles."""
     return ((breadth / 2 - np.abs(away)) / pixel + 0.5).clip(0, min(1.0, breadth / pixel))

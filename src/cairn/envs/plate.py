@@ -1,4 +1,4 @@
-"""A ball on a plate that tilts about two axes, simulated by PyBullet: keep the ball on it."""
+"""A ball on a plate that tilts about two axes, simulated by PyBullet: keep the ball on the plate."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from cairn.core.types import Array
 from cairn.envs.bullet import Client, picture
 
 PHYSICS_HZ = 100
-TORQUE = 0.0003  # N·m: what the ball's weight does 4.4 cm from the middle
-BASE = 0.1  # m: where the plate's foot stands, and the height below which the ball has fallen
-DROP = 0.2  # m: from where it falls, 2 cm onto the plate
-RADIUS, MASS = 0.02, 0.0007  # of the ball: m, kg
-TILT, TURN = 0.0005, 0.00005  # rad and rad/s, of a start
-SCALE = 10.0  # of what is seen: metres and radians are too small
+TORQUE = 0.0003  # N·m, as the ball's weight 4.4 cm from the middle
+BASE = 0.1  # m: height of the plate's foot; below it the ball has fallen
+DROP = 0.2  # m: initial height, from which it falls 2 cm onto the plate
+RADIUS, MASS = 0.02, 0.0007  # m and kg, of the ball
+TILT, TURN = 0.0005, 0.00005  # rad and rad/s, of initial states
+SCALE = 10.0  # of observations: values in metres and radians are too small
 AXES = (0, 1)  # joints: pitch about x, roll about y
-MOST = np.array([1, 1, 1, 4, 4, 4, 1.6, 1.6], np.float32) * SCALE  # it falls long before
+MOST = np.array([1, 1, 1, 4, 4, 4, 1.6, 1.6], np.float32) * SCALE  # bounds of observations; the ball falls long before
 FASTEST = 4 * SCALE
-WIDTH, HEIGHT = 480, 320  # of a picture
+WIDTH, HEIGHT = 480, 320  # pixels of a picture
 PLATE, BALL = (0.35, 0.45, 0.6, 1), (0.95, 0.35, 0.2, 1)
 
 
 class BalancingPlate(gym.Env[Any, Any]):
-    """Torque on the two axes, each always full: (-, -), (-, +), (+, -), (+, +) are the actions 0 to 3.
+    """Full torque on both axes: actions 0 to 3 are the signs (-, -), (-, +), (+, -), (+, +).
 
-    observation: the ball's place and velocity, the pitch and the roll, all times 10.
-    Reward: 1 for each physics step of 10 ms. It ends where the ball is below 0.1 m; `is_success`: it is not.
+    Observation: position and velocity of the ball, pitch and roll, all times 10.
+    Reward: 1 per physics step of 10 ms. An episode ends where the ball is below 0.1 m; otherwise `is_success` is True.
 
-    rates: show also how fast pitch and roll have changed since the last decision. Ball and plate are two double
-        integrators in a row: without the plate's rate, or a memory of its angle, no policy can damp them, and what
-        delay there is shakes the ball off.
-    frame_skip: physics steps a decision is held for. A hundredth of a second under so weak a torque changes next to
-        nothing, so the values of the four actions hardly differ; held longer, they do.
+    rates: also observe how fast pitch and roll changed since the last action. Ball and plate are two double integrators
+    in
+        a row: without the plate's rates, or a memory of its angles, no policy can stabilise them.
+    frame_skip: physics steps per action. In 10 ms the weak torque changes so little that the values of the four actions
+        hardly differ; over longer actions they do.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": PHYSICS_HZ}
@@ -76,7 +76,7 @@ class BalancingPlate(gym.Env[Any, Any]):
         return self._obs(before), reward, fallen, False, {"is_success": not fallen}
 
     def render(self) -> Array | None:
-        """The plate from above one of its corners, [320, 480, 3] of uint8; None without a render_mode."""
+        """The plate from above one corner, uint8 [320, 480, 3]; None without a render_mode."""
         if self.render_mode is None:
             return None
         where = {"eye": (0.42, -0.42, 0.46), "at": (0.0, 0.0, 0.14)}
@@ -94,7 +94,7 @@ class BalancingPlate(gym.Env[Any, Any]):
         bullet.setPhysicsEngineParameter(deterministicOverlappingPairs=1)
         urdf = Path(__file__).with_name("balancing_plate.urdf")
         self.plate = bullet.loadURDF(str(urdf), (0, 0, BASE), useFixedBase=True)
-        for axis in AXES:  # no motor but ours
+        for axis in AXES:  # switch PyBullet's default motor off
             bullet.setJointMotorControl2(self.plate, axis, pybullet.VELOCITY_CONTROL, force=0)
         shape = bullet.createCollisionShape(pybullet.GEOM_SPHERE, radius=RADIUS)
         look = bullet.createVisualShape(pybullet.GEOM_SPHERE, radius=RADIUS, rgbaColor=BALL) if seen else -1
@@ -107,7 +107,7 @@ class BalancingPlate(gym.Env[Any, Any]):
         return np.array([state[0] for state in self.bullet.getJointStates(self.plate, AXES)])
 
     def _obs(self, before: Array) -> Array:
-        """What is seen now; `before` are the angles of a decision ago."""
+        """The observation; `before` are the angles at the last action."""
         place, _ = self.bullet.getBasePositionAndOrientation(self.ball)
         velocity, _ = self.bullet.getBaseVelocity(self.ball)
         rates = (self.angles - before) * (PHYSICS_HZ / self.frame_skip) if self.rates else ()

@@ -1,7 +1,7 @@
-"""A race car on an S-shaped track between walls, simulated by PyBullet: a task whose goals are points of the track.
+"""A race car on an S-shaped track between walls, simulated by PyBullet. Goals are points of the track.
 
-The task of the original experiment, repaired. Each fault is one argument away, so that its price can be measured:
-`goals="one"`, `contact="ends"`, `wall_mass=100`, `frame_skip=1`, `rebuild=True`.
+This is the task of the original experiment without its faults. Each fault can be switched on by one argument, to
+measure its effect: `goals="one"`, `contact="ends"`, `wall_mass=100`, `frame_skip=1`, `rebuild=True`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Goals = Literal["track", "marks", "finish", "one"]
 Starts = Literal["line", "track", "both"]
 Contact = Literal["cost", "ends", "free"]
 
-MARK_SHARE = 0.5  # of the goals drawn along the track
-MOST_JITTER = 0.15  # m and rad off the start line: more, and the car may stand in a wall
-WANDER = 0.3  # a start on the track heads at most this far off the track's direction
+MARK_SHARE = 0.5  # share of the marks among goals on the track
+MOST_JITTER = 0.15  # m and rad off the start line; with more the car could be inside a wall
+WANDER = 0.3  # rad that a start on the track differs from the track's direction at most
 
-REST_SPEED = 0.05  # m/s, below which it stands
+REST_SPEED = 0.05  # m/s below which the car is at rest
 
 # x, y, vx, vy, heading, two steering angles, two steering rates. The walls hold the car, its wheels turn at 2.5 m/s,
 # and the steering motors close a tenth of their error in each physics step: 20 rad/s from one end to the other.
@@ -50,26 +50,32 @@ LOWEST = np.array([-1, -1, -5, -5, -math.pi, -1.5, -1.5, -30, -30], np.float32)
 
 
 class RaceCar(gym.Env[Any, Any]):
-    """Steer [-1, 1] (positive turns right) and throttle [0, 1]; a decision each `frame_skip` physics steps at 100 Hz.
+    """Steer in [-1, 1] (positive turns right) and throttle in [0, 1]; one action per `frame_skip` steps at 100 Hz.
 
     observation: x, y, vx, vy, heading, two steering angles, two steering rates; achieved_goal and desired_goal: x, y.
-    Reward: -1 a decision and 0 within 1 m of the goal, which ends the episode, less `wall_cost` in a decision during
-    which a wall was touched. To touch is to have a contact point of PyBullet's, which begins 2 cm before the surfaces
-    meet. `is_success` asks for both: the goal is reached, and no wall was touched in this episode.
+    Reward: -1 per action, and 0 within 1 m of the goal, which ends the episode; minus `wall_cost` for an action during
+    which
+    a wall was touched. A touch is a contact point of PyBullet, which begins 2 cm before the surfaces meet.
+    `is_success`: the
+    goal is reached and no wall was touched in this episode.
 
-    goals: "track" draws points of the track and, every other time, one of the marks; "marks" one of the four;
-        "finish" and "one" are always the same. A goal is never drawn within 1 m of the start.
-    starts: "line" is the start of the race; "track" any point of the track, at rest, facing along it; "both" tosses a
-        coin. Drawn goals lie ahead.
-    jitter: how far, in metres and radians, a start on the line may lie off it; 0 makes every such start the same.
-    margin: how near to a wall, in metres, the car may come before `wall_cost` is taken; 0 is a touch. A fastest line
-        grazes what it may not touch, and a policy that is a little off then touches; with a margin it grazes air.
-    contact: "cost" takes `wall_cost`; "ends" ends the episode there and then; "free" does neither. There is no
-        reverse gear: a car that stands with its nose to a wall stays there.
-    patience: after so many decisions at rest against a wall the episode is truncated, not terminated: there is nothing
-        more to see, and since a truncation is bootstrapped, ending there pays no better than staying. 0 goes on.
-    wall_mass: 0 stands still; any other can be pushed.
-    rebuild: make the world anew at each reset instead of restoring it; the same to the bit, and slower.
+    goals: "track" draws points of the track and, half of the time, one of the marks; "marks" draws one of the four;
+    "finish"
+        and "one" are fixed. Goals are more than 1 m from the start.
+    starts: "line" is the start of the race; "track" any point of the track, at rest, roughly in its direction; "both"
+    is
+        either with equal probability. Drawn goals are ahead of the start.
+    jitter: largest offset of a start on the line, in metres and radians; 0 makes all such starts equal.
+    margin: distance to a wall, in metres, within which `wall_cost` is charged; 0 means a touch. The fastest line is as
+    close
+        to walls as it may be, so small errors of a policy touch them. A margin leaves room for such errors.
+    contact: "cost" charges `wall_cost`; "ends" ends the episode; "free" does neither. There is no reverse gear: a car
+    that
+        stands with its front against a wall stays there.
+    patience: number of actions at rest against a wall after which the episode is truncated; 0: never. A truncation is
+        bootstrapped, so it is no better than staying.
+    wall_mass: 0 makes walls immovable; walls with a mass can be pushed.
+    rebuild: make the world anew at each reset instead of restoring it; slower, with the same result bit by bit.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
@@ -116,7 +122,7 @@ class RaceCar(gym.Env[Any, Any]):
         self.world = World(wall_mass, visible=render_mode is not None)
         self.goal: Point = FINISH
         self.touched = False
-        self.stood = 0  # decisions in a row at a wall and at rest
+        self.stood = 0  # actions in a row at rest against a wall
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -132,7 +138,7 @@ class RaceCar(gym.Env[Any, Any]):
 
     def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
         steer, throttle = np.clip(action, (-1, 0), (1, 1)).tolist()
-        if not math.isfinite(steer + throttle):  # it would spoil the world for every episode to come
+        if not math.isfinite(steer + throttle):  # it would make all later states NaN
             raise ValueError(f"the action {action} is not finite; look at what the policy computed")
         touching = self.world.drive(steer, throttle, self.frame_skip, stop_at_wall=self.contact == "ends")
         self.touched |= touching
@@ -150,7 +156,7 @@ class RaceCar(gym.Env[Any, Any]):
         return obs, reward, terminated, truncated, info
 
     def render(self) -> Array | None:
-        """The whole track from above, [320, 480, 3] of uint8; None without a render_mode."""
+        """The whole track from above, uint8 [320, 480, 3]; None without a render_mode."""
         return self.world.picture() if self.render_mode else None
 
     def close(self) -> None:
@@ -176,11 +182,11 @@ class RaceCar(gym.Env[Any, Any]):
         return x, y
 
     def _draw(self, given: Point | None) -> tuple[Pose, Point]:
-        """A start and a goal, `given` or drawn, out of reach of each other: solved before it begins is no task."""
+        """A start and a goal, `given` or drawn, that is not reached at the start."""
         while True:
             start, goal = self._draw_start(), given or self._draw_goal()
             behind = given is None and progress(*goal) < progress(*start[:2])
-            if apart(start, goal) > NEAR and not behind:  # the car cannot turn round between the walls
+            if apart(start, goal) > NEAR and not behind:  # the track is too narrow to turn round
                 return start, goal
 
     def _draw_goal(self) -> Point:
@@ -200,7 +206,7 @@ class RaceCar(gym.Env[Any, Any]):
         return x, y, heading_at(x, y) + self.np_random.uniform(-WANDER, WANDER)
 
     def _draw_point(self) -> Point:
-        """A point of the track, each equally likely, `MARGIN` off the walls."""
+        """A uniformly drawn point of the track, `MARGIN` away from the walls."""
         while True:
             x, y = self.np_random.uniform((0, 0), LANES[-1][1]).tolist()
             if on_track(x, y, MARGIN):

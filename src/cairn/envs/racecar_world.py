@@ -16,15 +16,16 @@ PHYSICS_HZ = 100
 SURFACE = {"lateralFriction": 1.0, "restitution": 0.7, "linearDamping": 0.5, "angularDamping": 0.5}
 CHASSIS, STEERING, WHEELS = 0, (4, 6), (2, 3, 5, 7)  # links and joints of racecar.urdf
 WHEEL_SPEED, WHEEL_FORCE = 50.0, 100.0  # rad/s at full throttle, N·m
-REST = 0.001  # height of the car's frame when its wheels stand on the floor
+ABOVE = (0.0, 0.0, 50.0)  # a place without contacts
+REST = 0.001  # m, height of the car's frame with its wheels on the floor
 
-WIDTH, HEIGHT = 480, 320  # of a picture
+WIDTH, HEIGHT = 480, 320  # pixels of a picture
 WALL, CAR, GOAL = (0.85, 0.8, 0.75, 1), (1, 0.2, 0.15, 1), (0.95, 0.7, 0.1, 1)
 ROAD, GRASS = (0.3, 0.3, 0.33, 1), (0.42, 0.55, 0.35, 1)
 
 
 class World:
-    """Floor, walls and car in a PyBullet client of their own: several worlds in one process do not meet."""
+    """Floor, walls and car in a PyBullet client of its own, so that several worlds can exist in one process."""
 
     def __init__(self, wall_mass: float = 0.0, *, visible: bool = False) -> None:
         self.wall_mass, self.visible = wall_mass, visible
@@ -32,7 +33,7 @@ class World:
         self.build()
 
     def build(self) -> None:
-        """Everything at its place and the car at the start, kept in memory for `restore`."""
+        """Put everything in its place and the car at the start, and save the state for `restore`."""
         bullet, data = self.bullet, pybullet_data.getDataPath()
         bullet.resetSimulation()
         bullet.setGravity(0, 0, -10)
@@ -47,14 +48,24 @@ class World:
         self.saved = bullet.saveState()
 
     def restore(self, start: Pose, goal: Point) -> None:
-        """The world as it was built, to the bit, but the car at rest at `start` and the disc at `goal`."""
-        self.bullet.restoreState(self.saved)
+        """Restore the world as it was built, bit by bit, with the car at rest at `start` and the disc at `goal`.
+
+        PyBullet keeps contact points of bodies that still touch after `restoreState`, and the impulses that its solver
+        starts
+        from. Lifting the car drops its contacts. Movable walls touch each other, so they are built anew.
+        """
+        if self.wall_mass:
+            self.build()
+        else:
+            self.bullet.resetBasePositionAndOrientation(self.car, ABOVE, (0, 0, 0, 1))
+            self.bullet.performCollisionDetection()
+            self.bullet.restoreState(self.saved)
         self.bullet.resetBasePositionAndOrientation(self.car, *_frame(start))
         if self.visible:
             self.bullet.resetBasePositionAndOrientation(self.disc, (*goal, 0), (0, 0, 0, 1))
 
     def drive(self, steer: float, throttle: float, steps: int, *, stop_at_wall: bool) -> bool:
-        """Hold the controls for `steps` physics steps, or until a wall is touched; whether one was."""
+        """Hold the controls for `steps` physics steps, or until a wall is touched; returns whether one was."""
         bullet, car = self.bullet, self.car
         bullet.setJointMotorControlArray(car, STEERING, pybullet.POSITION_CONTROL, targetPositions=[-steer] * 2)
         bullet.setJointMotorControlArray(
@@ -73,15 +84,15 @@ class World:
         return touched
 
     def touching(self) -> bool:
-        """Whether the last physics step left a contact point between the car and a wall."""
+        """Whether the car has a contact point with a wall after the last physics step."""
         return any(contact[2] in self.walls for contact in self.bullet.getContactPoints(self.car))
 
     def within(self, distance: float) -> bool:
-        """Whether a wall is nearer to the car than this."""
+        """Whether a wall is closer to the car than `distance` metres."""
         return any(self.bullet.getClosestPoints(self.car, wall, distance) for wall in self.walls)
 
     def state(self) -> tuple[float, ...]:
-        """x, y, vx, vy, heading, two steering angles, two steering rates"""
+        """Return x, y, vx, vy, heading, two steering angles and two steering rates."""
         (x, y, _), turn = self.bullet.getBasePositionAndOrientation(self.car)
         (vx, vy, _), _ = self.bullet.getBaseVelocity(self.car)
         heading = pybullet.getEulerFromQuaternion(turn)[2]
@@ -89,17 +100,18 @@ class World:
         return x, y, vx, vy, heading, angle, angle_too, rate, rate_too
 
     def picture(self) -> Array:
-        """[320, 480, 3] of uint8."""
+        """A picture uint8 [320, 480, 3]."""
         where: Any = {"eye": (7.5, -1.0, 15.0), "at": (7.5, 3.65, 0), "up": (0, 1, 0)}
         return picture(self.bullet, WIDTH, HEIGHT, fov=40, **where, lightDirection=(-4, -6, 12), shadow=0)
 
     def close(self) -> None:
+        """Disconnect from PyBullet."""
         if self.bullet is not None:
             self.bullet.disconnect()
             self.bullet = None
 
     def _wall(self, start: Point, end: Point) -> int:
-        """A wall from `start` to `end`, along x or y."""
+        """Make a wall from `start` to `end`, along x or y."""
         (x0, y0), (x1, y1) = start, end
         half = ((x1 - x0 or THICK) / 2, (y1 - y0 or THICK) / 2, HIGH / 2)
         wall: int = self.bullet.createMultiBody(
@@ -112,7 +124,7 @@ class World:
         return wall
 
     def _paint(self) -> None:
-        """Grass, road and goal: to be seen, not felt."""
+        """Add grass, road and goal to the picture, without collisions."""
         bullet = self.bullet
         bullet.changeVisualShape(self.car, CHASSIS, rgbaColor=CAR)
         grass = self._look(pybullet.GEOM_BOX, GRASS, halfExtents=(12, 10, 0.001))
@@ -124,7 +136,7 @@ class World:
         self.disc = bullet.createMultiBody(0, -1, disc)
 
     def _look(self, shape: int, colour: tuple[float, ...], **size: Any) -> int:
-        """A visual shape, or none (-1) in a world that nobody looks at."""
+        """A visual shape; -1, none, in an invisible world."""
         if not self.visible:
             return -1
         made: int = self.bullet.createVisualShape(shape, rgbaColor=colour, **size)
@@ -132,6 +144,6 @@ class World:
 
 
 def _frame(pose: Pose) -> tuple[tuple[float, float, float], tuple[float, ...]]:
-    """Position and quaternion of the car's frame, which lies on the rear axle."""
+    """Position and quaternion of the car's frame, which is on the rear axle."""
     x, y, heading = pose
     return (x, y, REST), (0.0, 0.0, math.sin(heading / 2), math.cos(heading / 2))

@@ -1,4 +1,4 @@
-"""The track of the race car: walls, lanes, start and marks, and where a point lies on it."""
+"""The track of the race car: walls, lanes, start and marks, and positions along it."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ WALLS = (  # (x0, y0) to (x1, y1): the middle of each wall, in metres
     ((8, 8), (15, 8)),
     ((15, 6), (15, 8)),
 )
-LANES = (  # the rectangles between them, (x0, y0) to (x1, y1), in driving order: they overlap where the road turns
+LANES = (  # rectangles between the walls, (x0, y0) to (x1, y1), in driving order; they overlap in turns
     ((0, 0), (2, 4)),
     ((0, 2), (10, 4)),
     ((8, 2), (10, 8)),
     ((8, 6), (15, 8)),
 )
-HEADINGS = (math.pi / 2, 0.0, math.pi / 2, 0.0)  # of each lane
+HEADINGS = (math.pi / 2, 0.0, math.pi / 2, 0.0)  # direction of each lane
 START: Pose = (0.5, 0.5, math.pi / 2)
 FINISH: Point = (14.5, 7.5)
 MARKS: tuple[Point, ...] = ((3.0, 3.0), (9.0, 5.0), (11.0, 7.0), FINISH)
-ONE: Point = (9.0, 5.0)  # halfway; the fixed seed of the original experiment drew (3, 3), nearer still
+ONE: Point = (9.0, 5.0)  # halfway; the original experiment's fixed seed drew (3, 3), which is nearer
 
-THICK, HIGH = 0.3, 0.5  # of a wall
-NEAR = 1.0  # a goal is reached within it
-MARGIN = 0.5  # between a wall's face and the points drawn
+THICK, HIGH = 0.3, 0.5  # metres, of a wall
+NEAR = 1.0  # metres within which a goal is reached
+MARGIN = 0.5  # metres between walls and drawn points
 
 
 def on_track(x: float, y: float, margin: float = 0.0) -> bool:
-    """Whether a point lies between the walls, at least `margin` off their faces."""
+    """Whether a point lies between the walls, at least `margin` metres away from them."""
     off = THICK / 2 + margin
     return any(x0 + off <= x <= x1 - off and y0 + off <= y <= y1 - off for (x0, y0), (x1, y1) in LANES)
 
 
 def heading_at(x: float, y: float) -> float:
-    """The direction of the track at one of its points; halfway between both lanes' where the road turns."""
+    """The direction of the track at a point, in radians; the mean of both lanes where they overlap."""
     here = [
         heading
         for ((x0, y0), (x1, y1)), heading in zip(LANES, HEADINGS, strict=True)
@@ -53,7 +53,7 @@ def heading_at(x: float, y: float) -> float:
 
 
 def progress(x: float, y: float) -> float:
-    """Metres along the track's middle from its closed end to this point, as far as the lane it lies in tells."""
+    """Approximate metres along the middle of the track from its closed end to a point."""
     if x <= 2 and y <= 3:
         return y
     if x <= 9 and y <= 4:

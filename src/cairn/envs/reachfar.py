@@ -1,6 +1,6 @@
-"""The Fetch arm with goals anywhere in the space it was proven to reach, far ones first of all.
+"""The Fetch arm with goals anywhere in the region that it was shown to reach, mostly far ones.
 
-The steps that lead there are one argument away: nearer goals, one goal, a displacement, waypoints, starts anywhere.
+Easier variants are one argument away: nearer goals, a single goal, a displacement, waypoints, starts anywhere.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cairn.core.types import Array
 Goals = Literal["far", "near", "nearby", "one", "displacement", "line", "lines"]
 Starts = Literal["home", "anywhere", "waypoint"]
 
-# Proven by `towards`: `python -m benchmarks.checks.reachable` leads to 25,571 points, 2.5 cm apart, from home, to
-# 10,500 from one another and to 1,600 nearby; 0 are missed, each is met within 2 cm in at most 51, 44 and 7 steps.
-# Farther out the arm is stretched; it meets its own body where x is small and the table where z is.
+# Shown by `towards`: `python -m benchmarks.checks.reachable` moves to 25,571 points on a 2.5 cm grid from home, to
+# 10,500 from one another and to 1,600 nearby. It misses none, and comes within 2 cm in at most 51, 44 and 7 steps.
+# Farther out the arm is fully stretched; at small x it meets its own body, at small z the table.
 REACHABLE = Region(
     (
         ((1.05, 0.10, 0.43), (1.40, 1.40, 0.85)),  # beside and above the table
@@ -37,29 +37,29 @@ REACHABLE = Region(
     )
 )
 LOW, HIGH = np.moveaxis(np.array(REACHABLE.boxes), 1, 0)  # [boxes, 3] each
-HOME = np.array([1.3418, 0.7491, 0.5347])  # where the gripper waits, in metres
-CLOSE = 0.05  # a goal is reached within it
-FAR = (0.3, 0.6)  # of a far goal, from the start
-CUBE = 0.15  # half the side of FetchReach's, around home
-BALL = 0.2  # radius of what is nearby
-SHIFT = np.array([-0.0895, 0.1201, 0.1580])  # the displacement of the notes
+HOME = np.array([1.3418, 0.7491, 0.5347])  # initial position of the gripper, in metres
+CLOSE = 0.05  # metres within which a goal is reached
+FAR = (0.3, 0.6)  # metres of a far goal from the start
+CUBE = 0.15  # metres, half the side of FetchReach's box of goals around home
+BALL = 0.2  # metres, radius of nearby goals
+SHIFT = np.array([-0.0895, 0.1201, 0.1580])  # the displacement of the original experiment
 LINES, WAYPOINTS = 20, 5
-LONG = (0.5, 0.6)  # of a line: its waypoints must not lie within reach of each other
+LONG = (0.5, 0.6)  # metres of a line: its waypoints must be more than CLOSE apart
 
-STRIDE = 0.05  # the hand is drawn this far ahead at action 1, and moves 3.3 cm in a step
+STRIDE = 0.05  # metres that action 1 pulls the hand ahead; it moves 3.3 cm per step
 UPRIGHT = np.array([1.0, 0.0, 1.0, 0.0])  # added to the hand's quaternion, as Fetch does
 SUBSTEPS = 20
-GAIN = 20.0  # of the scripted controller: full speed until 5 cm before the goal
+GAIN = 20.0  # of the scripted controller: full speed until 5 cm from the goal
 ARRIVED = 0.02
-POSES, ERRANDS = 256, 4  # starts kept, and points visited before the arm is sent home again
+POSES, ERRANDS = 256, 4  # number of starts; points visited before the arm returns home
 
-# x, y, z of the gripper, two fingers, its velocity and theirs: metres, and metres a step.
+# x, y, z of the gripper, two fingers, their velocities: metres, and metres per step
 HIGHEST = np.array([2.0, 2.0, 2.0, 0.05, 0.05, 0.2, 0.2, 0.2, 0.05, 0.05], np.float32)
 LOWEST = np.array([0.0, -0.5, 0.0, -0.05, -0.05, -0.2, -0.2, -0.2, -0.05, -0.05], np.float32)
 
 
 def towards(place: Array, goal: Array) -> Array:
-    """The action of proportional control: the scripted controller behind every proof and every start."""
+    """The action of proportional control from `place` to `goal`: the scripted controller for proofs and starts."""
     return np.append(np.clip(GAIN * (goal - place), -1, 1), 0).astype(np.float32)
 
 
@@ -68,22 +68,27 @@ def apart(a: Array, b: Array) -> float:
     return float(np.linalg.norm(a - b))
 
 
-SPHERE, SUBGOAL = 2, (0.1, 0.5, 1.0, 0.8)  # MuJoCo's number for a ball, and the colour of this one
+SPHERE, SUBGOAL = 2, (0.1, 0.5, 1.0, 0.8)  # MuJoCo's number for a ball, and its colour
 
 
 class FetchReachFar(gym.Env[Any, Any]):
-    """The arm, the actions and the observations of FetchReach; a home pose that is FetchReach's; other goals.
+    """FetchReach with its arm, actions, observations and home pose, but other goals.
 
     observation: x, y, z of the gripper, two fingers (blocked), velocities of both; achieved_goal: x, y, z. An action
-    moves the gripper by up to 3.3 cm along x, y and z; its fourth entry moves nothing. Reward: -1 a step and 0 within
-    5 cm of the goal, which ends nothing. Goals are drawn where `reachable` holds and never within 5 cm of the start.
+    moves
+    the gripper by up to 3.3 cm along x, y and z; its fourth entry does nothing. Reward: -1 per step, and 0 within 5 cm
+    of
+    the goal, which does not end the episode. Goals lie in the `reachable` region, more than 5 cm from the start.
 
-    goals: "far" draws points 0.3 to 0.6 m from the start; "near" as FetchReach, within ±0.15 m of home; "nearby" within
-        0.2 m of the start; "one" is always the same, 0.22 m from home; "displacement" lies that far and that way from
-        any start, and starts from where it could not be reached are not drawn; "line" draws one of the 5 waypoints
-        of a line from home to a far goal; "lines" those of 20 lines, the same for ever.
-    starts: "home"; "anywhere" is one of 256 states that the scripted controller went through on errands in
-        the region, at rest or in passing; "waypoint" is the waypoint before the goal, or home.
+    goals: "far" draws points 0.3 to 0.6 m from the start; "near" within ±0.15 m of home, as FetchReach; "nearby" within
+        0.2 m of the start; "one" is fixed, 0.22 m from home; "displacement" is that displacement from any start, but
+            only
+        from starts where it is reachable; "line" draws one of 5 waypoints of a line from home to a far goal; "lines"
+            those
+        of 20 fixed lines.
+    starts: "home"; "anywhere" is one of 256 states that the scripted controller passed through in the region, at rest
+    or in
+        motion; "waypoint" is the waypoint before the goal, or home.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
@@ -115,7 +120,7 @@ class FetchReachFar(gym.Env[Any, Any]):
         return self._obs(), {}
 
     def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
-        if not np.isfinite(action).all():  # it would spoil the simulation for every episode to come
+        if not np.isfinite(action).all():  # it would make all later states NaN
             raise ValueError(f"the action {action} is not finite; look at what the policy computed")
         self.arm.move(np.clip(action, -1, 1))
         obs = self._obs()
@@ -123,7 +128,7 @@ class FetchReachFar(gym.Env[Any, Any]):
         return obs, float(reached) - 1.0, False, False, {"is_success": reached}
 
     def render(self) -> Array | None:
-        """FetchReach's picture, [480, 480, 3] of uint8, with the goal as a red ball; None without a render_mode."""
+        """FetchReach's picture, uint8 [480, 480, 3], with the goal as a red ball; None without a render_mode."""
         return self.arm.picture() if self.render_mode else None
 
     def mark(self, point: Array) -> None:
@@ -148,7 +153,7 @@ class FetchReachFar(gym.Env[Any, Any]):
         return goal
 
     def _draw(self, given: Array | None) -> tuple[Pose, Array]:
-        """A start and a goal, `given` or drawn, out of reach of each other: solved before it begins is no task."""
+        """A start and a goal, `given` or drawn, that is not reached at the start."""
         while True:
             start, waypoint = self._draw_leg() if self.goals in ("line", "lines") else (self.arm.home, HOME)
             if self.starts == "home":
@@ -160,12 +165,12 @@ class FetchReachFar(gym.Env[Any, Any]):
                 return start, goal
 
     def _draw_leg(self) -> tuple[Pose, Array]:
-        """A waypoint and where the arm comes from."""
+        """A waypoint, and the start of the arm for it."""
         line = self.np_random.integers(LINES) if self.goals == "lines" else 0
         return legs()[line][self.np_random.integers(WAYPOINTS)]
 
     def _draw_goal(self, start: Array, waypoint: Array) -> Array:
-        """A goal, not always a reachable one."""
+        """A goal, which may be unreachable."""
         if self.goals in ("line", "lines"):
             return waypoint
         if self.goals == "far":
@@ -177,14 +182,14 @@ class FetchReachFar(gym.Env[Any, Any]):
         """The displacement of a goal that is not far."""
         if self.goals == "near":
             return self.np_random.uniform(-CUBE, CUBE, 3)
-        if self.goals == "nearby":  # within the ball, each point equally likely
+        if self.goals == "nearby":  # uniform in the ball
             way = self.np_random.normal(size=3)
             return np.asarray(way * (BALL * self.np_random.random() ** (1 / 3) / np.linalg.norm(way)))
         return SHIFT
 
 
 def point(draw: np.random.Generator, start: Array = HOME, band: tuple[float, float] = (0.0, 9.0)) -> Array:
-    """A point of the region whose distance from `start` lies in the band, each equally likely."""
+    """A uniformly drawn point of the region whose distance from `start`, in metres, lies in the band."""
     room = (HIGH - LOW).prod(1)
     while True:
         box = draw.choice(len(room), p=room / room.sum())
@@ -195,14 +200,14 @@ def point(draw: np.random.Generator, start: Array = HOME, band: tuple[float, flo
 
 @dataclass(frozen=True)
 class Pose:
-    """A state of the simulation, and where the gripper then is, [3]."""
+    """A state of the simulation, and the position of the gripper in it [3]."""
 
     state: Array
     place: Array
 
 
 class Arm:
-    """FetchReach's robot: moved as there, but for rounding, in two thirds of the time; saved and restored."""
+    """FetchReach's robot with saved and restored states. It moves as there, but for rounding, in 2/3 of the time."""
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.fetch = MujocoFetchReachEnv(render_mode=render_mode)
@@ -223,18 +228,19 @@ class Arm:
         return at
 
     def save(self) -> Pose:
+        """The current state."""
         state = np.zeros(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_INTEGRATION))
         mujoco.mj_getState(self.model, self.data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
         return Pose(state, self.place)
 
     def restore(self, pose: Pose, goal: Array = HOME) -> None:
-        """As it was saved, but the red ball at `goal`."""
+        """Restore a state, with the red ball at `goal`."""
         mujoco.mj_setState(self.model, self.data, pose.state, mujoco.mjtState.mjSTATE_INTEGRATION)
         self.model.site_pos[self.ball] = goal - self.data.xpos[self.model.site_bodyid[self.ball]]
         mujoco.mj_forward(self.model, self.data)
 
     def move(self, action: Array) -> None:
-        """One step: the hand is drawn to a point ahead of it, kept upright, and the fingers are kept shut."""
+        """One step: pull the hand to a point ahead of it, upright, with the fingers shut."""
         self.data.mocap_pos[0] = self.data.xpos[self.hand] + STRIDE * action[:3]
         self.data.mocap_quat[0] = self.data.xquat[self.hand] + UPRIGHT
         mujoco.mj_step(self.model, self.data, nstep=SUBSTEPS)
@@ -242,14 +248,14 @@ class Arm:
         mujoco.mj_forward(self.model, self.data)
 
     def seen(self) -> Array:
-        """[10], as FetchReach lays it out."""
+        """The observation [10], in FetchReach's layout."""
         mujoco.mj_jacSite(self.model, self.data, self.jacobian, None, self.grip)
         velocity, fingers = self.jacobian @ self.data.qvel, self.data.qvel[self.finger_speeds]
         now = (self.place, self.data.qpos[self.fingers], velocity * self.fetch.dt, fingers * self.fetch.dt)
         return np.concatenate(now).astype(np.float32)
 
     def lead(self, goal: Array, limit: int = 100) -> Iterator[None]:
-        """Step by step to within 2 cm of a point."""
+        """Move step by step to within 2 cm of a point."""
         for _ in range(limit):
             self.move(towards(self.place, goal))
             yield
@@ -257,20 +263,23 @@ class Arm:
                 return
 
     def mark(self, point: Array) -> None:
+        """Show a subgoal in the next picture."""
         viewer = self.fetch.mujoco_renderer._get_viewer("rgb_array")
         viewer.add_marker(type=SPHERE, pos=point.astype(float), size=np.full(3, 0.025), rgba=np.array(SUBGOAL))
 
     def picture(self) -> Array:
+        """A picture uint8 [480, 480, 3]."""
         image: Array = self.fetch.mujoco_renderer.render("rgb_array")
         return image
 
     def close(self) -> None:
+        """Close the simulation."""
         self.fetch.close()
 
 
 @cache
 def poses() -> tuple[Pose, ...]:
-    """Where an episode may begin: two states of each errand, one of them in passing. Made once, in a second or two."""
+    """The starts of `starts="anywhere"`: two states per way, one in motion. Computed once, in a second or two."""
     arm, draw = Arm(), np.random.default_rng(0)
     kept: list[Pose] = []
     while len(kept) < POSES:
@@ -283,7 +292,7 @@ def poses() -> tuple[Pose, ...]:
 
 @cache
 def legs() -> tuple[tuple[tuple[Pose, Array], ...], ...]:
-    """[line][waypoint]: each waypoint with the arm at the one before it, the last being a far goal."""
+    """[line][waypoint]: each waypoint, with the arm at the one before it. The last is a far goal."""
     arm, draw = Arm(), np.random.default_rng(0)
     made: list[tuple[tuple[Pose, Array], ...]] = []
     while len(made) < LINES:

@@ -1,7 +1,7 @@
-"""Which OpenGL MuJoCo draws with, chosen when a picture is asked for. A task that is not drawn loads none.
+"""Chooses the OpenGL backend with which MuJoCo draws, when a picture is needed. Other tasks load none.
 
-MuJoCo reads MUJOCO_GL when it is imported, Gymnasium's viewer when it first draws. Without a display the choice is
-EGL, then OSMesa. `python -m cairn.envs.rendering` says which one works here; it exits with 1 where none does.
+MuJoCo reads MUJOCO_GL when it is imported, Gymnasium's viewer when it first draws. Without a display the choice is EGL,
+then OSMesa. `python -m cairn.envs.rendering` prints which one works here, and exits with 1 if none does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 GL = "MUJOCO_GL"
-LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}  # what each of these backends loads
+LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}  # library of each backend
 MISSING = "neither EGL nor OSMesa works on this machine; install one (on Debian: apt install libegl1, or libosmesa6)"
 PROBE = """
 import mujoco
@@ -33,7 +33,7 @@ mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), mujoco.mjtFontSca
 
 @contextlib.contextmanager
 def not_needed() -> Iterator[None]:
-    """MuJoCo may be imported in here although the backend that MUJOCO_GL names is missing on this machine."""
+    """Context in which MuJoCo can be imported although the backend in MUJOCO_GL is not installed here."""
     named = os.environ.get(GL)
     hidden = "mujoco" not in sys.modules and named in LIBRARIES and not _loads(named)
     if hidden:
@@ -46,7 +46,7 @@ def not_needed() -> Iterator[None]:
 
 
 def choose() -> bool:
-    """Let MuJoCo draw with the first backend that works: the one MUJOCO_GL names, a display's, EGL, OSMesa."""
+    """Set the first backend that works: MUJOCO_GL's, a display's, EGL, OSMesa. Returns whether there is one."""
     if not sys.platform.startswith("linux"):
         return True
     found = _working(os.environ.get(GL), "DISPLAY" in os.environ)
@@ -61,27 +61,27 @@ def choose() -> bool:
 
 
 def _free_viewers() -> None:
-    """At exit a viewer frees its context after OSMesa's module is gone, and complains on stderr: free it before."""
+    """Prevent errors at exit, when viewers free their contexts after OSMesa's module is gone."""
     for thing in gc.get_objects():
         if type(thing).__name__ == "OffScreenViewer":
             thing.opengl_context = SimpleNamespace(free=lambda: None)
 
 
 def uses_mujoco(env: Any) -> bool:
-    """Whether an environment holds a MuJoCo model, and so draws with OpenGL."""
+    """Whether an environment has a MuJoCo model, and so draws with OpenGL."""
     return _holds_mujoco(env.unwrapped, depth=3)
 
 
 def _holds_mujoco(thing: Any, depth: int) -> bool:
     parts = list(getattr(thing, "__dict__", {}).values()) if depth else []
-    # Types that SWIG makes (Box2D's) may have no __module__.
+    # SWIG types (Box2D) may have no __module__.
     modules = (str(getattr(type(part), "__module__", "")) for part in parts)
     return any("mujoco" in module for module in modules) or any(_holds_mujoco(part, depth - 1) for part in parts)
 
 
 @functools.cache
 def _loads(name: str) -> bool:
-    """Whether the library of a backend is there: quick, and no proof that it draws."""
+    """Whether the library of a backend can be loaded: a quick test that does not prove that it draws."""
     try:
         ctypes.CDLL(ctypes.util.find_library(LIBRARIES[name]) or f"lib{LIBRARIES[name]}.so")
     except OSError:
@@ -99,7 +99,7 @@ def _working(named: str | None, display: bool) -> str | None:
 
 
 def _draws(name: str) -> bool:
-    """Tried in a process of its own: a faulty driver may end it, and a backend once loaded cannot be exchanged."""
+    """Whether a backend draws. Tried in another process: a driver can crash, a loaded backend cannot be changed."""
     env = {**os.environ, GL: name, "PYOPENGL_PLATFORM": name if name in LIBRARIES else ""}
     try:
         done = subprocess.run([sys.executable, "-c", PROBE.format(name=name)], env=env, capture_output=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Four rooms in a row, a key, a locked door and a goal: a reward that aimless steps do not find and errands do."""
+"""Four rooms in a row with a key, a locked door and a goal: a sparse reward that needs subgoals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cairn.core.types import Array
 Keys = Literal["one", "anywhere"]
 Cell = tuple[int, int]  # x to the right, y down
 
-WIDTH, HEIGHT = 25, 10  # of the map, outer walls included
+WIDTH, HEIGHT = 25, 10  # cells of the map, outer walls included
 ROOM = (5, 8)
 ROOMS = tuple(((x, 1), (x + ROOM[0] - 1, ROOM[1])) for x in (1, 7, 13, 19))  # first and last cell
 DOORWAYS: tuple[Cell, ...] = ((6, 3), (12, 6))
@@ -26,14 +26,14 @@ GOAL: Cell = (22, 6)
 REACHABLE = Region((*ROOMS, *((cell, cell) for cell in (*DOORWAYS, DOOR))))
 MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))  # right, down, left, up
 
-PIXELS = 24  # of a cell's side
+PIXELS = 24  # side of a cell
 WALL, GROUND, AGENT = (58, 58, 66), (226, 221, 210), (200, 50, 40)
 SUBGOAL = (40, 120, 220)
 KEY_COLOUR, DOOR_COLOUR, GOAL_COLOUR = (224, 168, 32), (122, 78, 44), (70, 150, 80)
 
 
 def cells(box: tuple[tuple[float, ...], tuple[float, ...]]) -> frozenset[Cell]:
-    """Every cell from a box's first to its last."""
+    """All cells of a box."""
     (x0, y0), (x1, y1) = box
     return frozenset(product(range(int(x0), int(x1) + 1), range(int(y0), int(y1) + 1)))
 
@@ -42,24 +42,27 @@ FLOOR = frozenset[Cell]().union(*map(cells, REACHABLE.boxes))
 
 
 class KeyDoorRooms(gym.Env[Any, Any]):
-    """Fetch the key, walk back, through the door and to the goal: 40 to 49 moves, and 1 at their end; else 0.
+    """Fetch the key, walk back, through the door and to the goal: 40 to 49 moves. Reward 1 at the goal, else 0.
 
         #########################
         #.....#sssss#.....#.....#
-        #.....#sssss#.....#.....#    s  an episode begins in one of these
-        #......sssss#.....D.....#    K  the key: to step on it is to have it
-        #.....#sssss#.....#.....#    D  the door: it opens to who walks into it with the key
+        #.....#sssss#.....#.....#    s  a possible start
+        #......sssss#.....D.....#    K  the key, which is taken by stepping on it
+        #.....#sssss#.....#.....#    D  the door, which opens for an agent with the key
         #.....#sssss#.....#.....#    G  the goal, which ends the episode
         #.K...#sssss......#...G.#
         #.....#sssss#.....#.....#
         #.....#sssss#.....#.....#
         #########################
 
-    observation: x, y, has_key, door_open, x and y of the key's place, and for each action whether it would move;
-    achieved_goal: x, y; desired_goal: x and y of the goal; in cells, from the upper left. Actions: right, down, left,
-    up; who walks into a wall stays. In 400 steps uniform actions get there in 4 of 10,000 episodes; walking to a random
-    cell within ±5 every ten steps, in 345. Nothing lies in a corner or at the end of a wall, where a policy that goes
-    one way for long would come by.
+    observation: x, y, has_key, door_open, x and y of the key, and for each action whether it would move the agent;
+    achieved_goal: x, y; desired_goal: x and y of the goal; in cells from the upper left. Actions: right, down, left,
+    up; a
+    move into a wall does nothing. Within 400 steps, uniform actions reach the goal in 4 of 10,000 episodes, and walking
+    to
+    a random cell within ±5 every ten steps in 345. Nothing lies in a corner or along a wall, where a policy with a
+    constant
+    direction would pass.
 
     keys: "one" is where the map shows it; "anywhere" draws a cell of the first room.
     """
@@ -82,7 +85,7 @@ class KeyDoorRooms(gym.Env[Any, Any]):
         self.subgoal: Array | None = None
 
     def mark(self, point: Array) -> None:
-        """Show a subgoal, x and y at least, from the next picture on."""
+        """Show a subgoal, at least x and y, in the next pictures."""
         self.subgoal = point[:2]
 
     def reset(
@@ -105,7 +108,7 @@ class KeyDoorRooms(gym.Env[Any, Any]):
         return self._obs(), float(reached), reached, False, {"is_success": reached}
 
     def render(self) -> Array | None:
-        """The map from above, [240, 600, 3] of uint8; None without a render_mode."""
+        """The map from above, uint8 [240, 600, 3]; None without a render_mode."""
         if self.render_mode is None:
             return None
         picture = np.full((HEIGHT * PIXELS, WIDTH * PIXELS, 3), WALL, np.uint8)
@@ -142,13 +145,13 @@ class KeyDoorRooms(gym.Env[Any, Any]):
         return [self._lets_in(self._beside(action)) for action in range(len(MOVES))]
 
     def _draw(self, room: int) -> Cell:
-        """A cell of a room, each equally likely."""
+        """A uniformly drawn cell of a room."""
         first, last = ROOMS[room]
         x, y = self.np_random.integers(first, last, endpoint=True).tolist()
         return x, y
 
 
 def _fill(picture: Array, cell: Cell, colour: tuple[int, int, int], margin: int = 0) -> None:
-    """Paint a cell but for its margin."""
+    """Paint a cell, except for its margin."""
     x, y = (at * PIXELS for at in cell)
     picture[y + margin : y + PIXELS - margin, x + margin : x + PIXELS - margin] = colour

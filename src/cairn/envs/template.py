@@ -1,4 +1,4 @@
-"""A task of one's own to begin with: a file that works, and its test."""
+"""Writes a new environment to start from: a file that works, and its test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cairn.core.errors import CairnError
 
 
 def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Path]]:
-    """Write NAME.py and test_NAME.py into a folder; the id of the task, and the files. Nothing is overwritten."""
+    """Write NAME.py and test_NAME.py into a folder; returns the id of the task and the files. Never overwrites."""
     module, title = named(name)
     paths = [folder / f"{module}.py", folder / f"test_{module}.py"]
     for path in paths:
@@ -32,7 +32,7 @@ def write(name: str, folder: Path, *, goal: bool = False) -> tuple[str, list[Pat
 
 
 def named(name: str) -> tuple[str, str]:
-    """'cart_swing' or 'CartSwing' -> the module cart_swing and the class CartSwing."""
+    """The module and class for a name: cart_swing and CartSwing for 'cart_swing' or 'CartSwing'. Raises CairnError."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or not name.isascii():
         raise CairnError(f"{name!r} is not a valid module name; use letters, digits and _, such as cart_swing.")
     module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

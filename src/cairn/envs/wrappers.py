@@ -13,9 +13,9 @@ from cairn.core.errors import CairnError
 
 
 class TimeFeature(gym.Wrapper[Any, Any, Any, Any]):
-    """Appends the share of the time limit that is left, 1 to 0 (Pardo et al. 2018): a limit one cannot see is noise.
+    """Appends the remaining share of the time limit, 1 to 0 (Pardo et al. 2018), so that values can depend on it.
 
-    In a goal task it goes to the `observation` part, so that hindsight leaves it alone.
+    In a goal task it is appended to the `observation` part, so that hindsight does not change it.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -54,8 +54,10 @@ def _longer(space: spaces.Space[Any]) -> spaces.Box:
 
 
 class History(gym.Wrapper[Any, Any, Any, Any]):
-    """Shows the last `length` observations, the oldest first, zeros before an episode's first: several show
-    what one alone does not, such as a speed."""
+    """Shows the last `length` observations, oldest first, zeros before the start of an episode.
+
+    Several observations show what one alone does not, such as a speed.
+    """
 
     def __init__(self, env: gym.Env[Any, Any], length: int) -> None:
         super().__init__(env)
@@ -63,7 +65,7 @@ class History(gym.Wrapper[Any, Any, Any, Any]):
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise CairnError(f"history needs flat (one-dimensional) observations, not {space}; leave it at 1.")
         kind: Any = space.dtype
-        low, high = np.minimum(space.low, 0), np.maximum(space.high, 0)  # zeros come before the first
+        low, high = np.minimum(space.low, 0), np.maximum(space.high, 0)  # zeros must lie within the bounds
         before = [(low, high)] * (length - 1)
         lows, highs = zip(*before, (space.low, space.high), strict=True)
         self.observation_space = spaces.Box(np.concatenate(lows), np.concatenate(highs), dtype=kind.type)
@@ -86,8 +88,10 @@ class History(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class RewardFloor(gym.Wrapper[Any, Any, Any, Any]):
-    """Raises rewards below `floor` to it during training; scores use the true rewards (`cairn/score`). Where a fall
-    costs as much as a whole course can earn, a policy learns to stand still."""
+    """Raises rewards below `floor` to it during training; evaluation uses the true rewards (`cairn/score`).
+
+    For tasks in which a fall costs as much as a whole episode can earn: there, policies learn to stand still.
+    """
 
     def __init__(self, env: gym.Env[Any, Any], floor: float) -> None:
         super().__init__(env)
@@ -100,11 +104,13 @@ class RewardFloor(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class Resets(gym.Wrapper[Any, Any, Any, Any]):
-    """Resets the task up to `most` times, drawn anew, before an episode begins.
+    """Resets the task up to `most` times before an episode begins; the number is drawn for each episode.
 
-    Some simulators remember: Box2D solves contacts in an order that depends on what was created and destroyed before,
-    so that one seed gives BipedalWalker one course in a new environment and another in one that was reset twice. A gait
-    learned in one of them can fall in the other, so training uses all of them.
+    Some simulators depend on earlier use: Box2D solves contacts in an order that depends on bodies created and
+    destroyed
+    before. So one seed gives BipedalWalker different courses in a new environment and in one that was reset twice. A
+    gait
+    that was learned in one can fail in the other, so training uses all of them.
     """
 
     def __init__(self, env: gym.Env[Any, Any], most: int) -> None:

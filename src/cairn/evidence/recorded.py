@@ -1,6 +1,6 @@
-"""Files of recorded results, and the table of recipes with the best of them.
+"""Files of recorded results, and the table of recipes with their best result.
 
-Imports no torch: `cairn list` reads this module. What needs the recipes themselves is in `table`.
+Does not import torch, because `cairn list` reads this module. `table` has what needs the recipes themselves.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from cairn.core.terminal import table
 from cairn.core.untrusted import read_json
 from cairn.recipes.index import entries
 
-DIGITS = 16  # of a digest, kept with a result
+DIGITS = 16  # digits of a digest that are stored with a result
 FIGURES = ("target", "best", "iqm", "low", "high", "worst", "last")  # columns that hold a score
-# Columns that a narrow table leaves out, the least important first.
+# Columns that narrow tables omit, the least important first.
 LESS = ("public", "settings", "from", "episodes", "last", "total", "spread", "steps", "worst", "best", "low", "high")
 
 
 def recipes_folder(results: Path) -> Path:
-    """Where a folder of results keeps RECIPE-sSEED.json, anchors.json, notes.json and curves.json.
+    """The folder with RECIPE-sSEED.json, anchors.json, notes.json and curves.json.
 
-    In `recipes`, where it has such a folder, as a checkout's `results` does; otherwise in itself. So `--record results`
-    and `--folder results` mean the same folder everywhere.
+    This is `results/recipes` if it exists, as in a checkout, else `results` itself. So `--record results` and
+    `--folder results` mean the same folder everywhere.
     """
     inside = results / "recipes"
     return inside if inside.is_dir() else results
 
 
 def recipe_rows(results: Path) -> list[dict[str, Any]]:
-    """One row a recipe: task, agent, target and the best recorded result under `results`."""
+    """One row per recipe: task, agent, target and the best result recorded under `results`."""
     rows = []
     for name, entry in entries().items():
         figures = [r["figure"] for r in read_results(results, name)]
@@ -55,19 +55,19 @@ def recipe_rows(results: Path) -> list[dict[str, Any]]:
 
 
 def _at_target(figures: Sequence[float], target: float | None) -> str:
-    """'2/3' of the seeds; how many there are, where nothing is aimed at."""
+    """'2/3' of the seeds; only their number if there is no target."""
     if not figures or target is None:
         return str(len(figures) or "")
     return f"{sum(figure >= target for figure in figures)}/{len(figures)}"
 
 
 def stamped(body: Mapping[str, Any]) -> str:
-    """A result as it is written: with a digest of itself, by which a figure altered by hand is noticed."""
+    """A result as JSON text with a digest of itself, so that later changes are noticed."""
     return json.dumps({**body, "digest": digest(body)[:DIGITS]}, indent=2) + "\n"
 
 
 def read_results(results: Path, name: str) -> list[dict[str, Any]]:
-    """The recorded runs of one recipe, by seed."""
+    """The recorded runs of one recipe, by seed. Raises CairnError for damaged or altered files."""
     records = []
     for path in sorted(recipes_folder(results).glob(f"{name}-s*.json")):
         record = read_json(path)
@@ -80,7 +80,7 @@ def read_results(results: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _is_result(record: Any) -> bool:
-    """Whether the figures that tables are made of are figures."""
+    """Whether all numbers that tables use are finite numbers."""
     if not isinstance(record, dict) or not isinstance(record.get("config"), (str, type(None))):
         return False
     last = record.get("last") or {"figure": 0, "total_steps": 0}
@@ -97,7 +97,7 @@ def text_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is printed: figures of a success rate in per cent, steps in short."""
+    """A row as it is printed: success rates as percentages, steps in short form."""
     metric = row.get("metric") or "return"
     shown = {head: value for head, value in row.items() if head != "metric"}
     for head in FIGURES:

@@ -1,4 +1,4 @@
-"""What the recipes are and what they achieved: results as files, and as rows."""
+"""The recipes and their results: written to files, and as rows of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cairn import __version__
-from cairn.algorithms.registry import agent_name, capped_capacity, most_useful
+from cairn.algorithms.registry import agent_name
+from cairn.algorithms.settings import capped_capacity, most_useful
 from cairn.core.errors import CairnError
 from cairn.core.metric import MEASURES, figure
 from cairn.core.untrusted import read_json, shown
@@ -27,13 +28,13 @@ from cairn.runs.curves import read_curves
 from cairn.runs.evaluation import Score
 from cairn.runs.folder import folder_name
 
-ENOUGH = 5  # seeds from which on an interval is told; fewer have a range
+ENOUGH = 5  # seeds for an interval; fewer have a range
 
 
 def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None = None) -> Path:
-    """Write what an evaluation found as RECIPE-sSEED.json (see `recipes_folder`): the evidence behind the table.
+    """Write the result of an evaluation as RECIPE-sSEED.json (see `recipes_folder`); returns the file.
 
-    With the run's folder, what its last policy scored and how many steps it took in all are written too.
+    With the folder of its run, the score of the last policy and the total number of steps are written too.
     """
     name = str(saved.about.get("recipe"))
     recipe = recordable(name, saved.task)
@@ -67,7 +68,7 @@ def record(folder: Path, saved: Saved, score: Score, seed: int, run: Path | None
 
 
 def last_evaluation(run: Path, recipe: Recipe) -> dict[str, Any] | None:
-    """What the policy at the end of a run scored in its last evaluation, kept or not; None where no log tells."""
+    """The last evaluation of a run, whether its policy was kept or not; None if it is not in the logs."""
     curves = read_curves(run)
     points, newest = curves.named.get(MEASURES[recipe.metric], []), curves.last()
     if not points or newest is None:
@@ -94,14 +95,14 @@ def last_scores(results: Path, records: Sequence[dict[str, Any]]) -> list[tuple[
 
 
 def notes(results: Path) -> dict[str, dict[str, str]]:
-    """What a figure does not tell by itself, by recipe and language: notes.json."""
+    """Remarks on results by recipe and language, from notes.json."""
     path = recipes_folder(results) / "notes.json"
     found: dict[str, dict[str, str]] = read_json(path) if path.exists() else {}
     return found
 
 
 def recordable(name: str, task: Task) -> Recipe:
-    """The recipe of that name, or why what was trained is no result of it."""
+    """The recipe with this name. Raises CairnError where a policy for `task` is not a result of it."""
     if name not in RECIPES:
         told = f"no recipe is called {shown(name, 60)}" if name else "this one has no name"
         raise CairnError(f"results are recorded for recipes only, and {told}; train a recipe by its name.")
@@ -113,7 +114,7 @@ def recordable(name: str, task: Task) -> Recipe:
 
 
 def anchors(results: Path) -> dict[str, str]:
-    """The best that others have published of a recipe's task, where something is known: anchors.json."""
+    """The best published results by recipe, from anchors.json."""
     path = recipes_folder(results) / "anchors.json"
     found = read_json(path) if path.exists() else {}
     if not isinstance(found, dict):
@@ -122,10 +123,11 @@ def anchors(results: Path) -> dict[str, str]:
 
 
 def result_rows(results: Path) -> list[dict[str, Any]]:
-    """One row a recipe that has a result: what its seeds say together, beside the target.
+    """One row per recipe with results: statistics over its seeds, and the target.
 
-    low and high are the 95 % interval of the interquartile mean from five seeds on, and the range of fewer seeds.
-    last is the last evaluation in training, of few episodes; total the steps of a run, steps those of the policy kept.
+    low and high are the 95 % interval of the interquartile mean for five seeds or more, and the range for fewer. last
+    is the
+    last evaluation in training, of few episodes; total the steps of a run, steps those of the policy that was kept.
     """
     rows, public = [], anchors(results)
     for name, recipe in RECIPES.items():
@@ -154,7 +156,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
                 "last": round(interquartile_mean([score for score, _ in last]), 3) if last else None,
                 "steps": round(sum(r.get("train_steps", 0) for r in records) / len(records)),
                 "total": round(sum(steps for _, steps in last) / len(last)) if last else None,
-                "from": recipe.start,  # whose steps come before these
+                "from": recipe.start,  # its steps come before these
                 "settings": _settings(recipe, records),
                 "public": public.get(name),
             }
@@ -163,7 +165,7 @@ def result_rows(results: Path) -> list[dict[str, Any]]:
 
 
 def _settings(recipe: Recipe, records: Sequence[dict[str, Any]]) -> str:
-    """Whether they are of the recipe as it is now."""
+    """Whether the results were made with the recipe's current settings."""
     told = {r.get("config") for r in records}
     now = config_hash(replace(recipe, agent=capped_capacity(recipe.agent, most_useful(recipe.agent, recipe.steps))))
     return "as now" if told == {now} else "unrecorded" if told == {None} else "earlier"

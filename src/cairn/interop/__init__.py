@@ -1,1 +1,1 @@
-"""Other libraries' files and interfaces."""
+"""Reads files of other libraries."""

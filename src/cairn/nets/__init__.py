@@ -1,1 +1,1 @@
-"""Networks, policy distributions, the running normaliser and the optimiser over one flat vector."""
+"""Networks, policy distributions, running normalisers, and the optimiser over one flat vector."""

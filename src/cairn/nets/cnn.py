@@ -1,7 +1,4 @@
-"""Convolutional networks that read images: the one that read Atari screens first, and a deeper one of residual blocks.
-
-Parameters, their gradients and what comes out are whole; with `bf16` all but the last product is in half precision.
-"""
+"""Convolutional networks for images. With `bf16` all layers but the last compute in half precision."""
 
 from __future__ import annotations
 
@@ -18,25 +15,40 @@ from cairn.nets.mlp import Linear, orthogonal_
 
 LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride
 BLOCKS = (16, 32, 32)  # channels
-SMALLEST = 36  # pixels a side that the three layers need
-AT_ONCE = (512, 8192)  # images that pass together on a CPU, on a GPU, where no gradient is wanted: memory is finite
+SMALLEST = 36  # pixels per side that the three layers need
+AT_ONCE = (512, 8192)  # images per forward pass without gradient, on a CPU and on a GPU
 
 Vision = Literal["nature", "impala"]
 
 
 def sees_images(spec: Spec) -> bool:
-    """Whether observations are images for these: three axes of bytes, channels first or last, large enough."""
+    """Whether observations are images for these networks: uint8, three axes, at least SMALLEST pixels a side."""
     return spec.obs_dtype == "uint8" and len(spec.obs_shape) == 3 and min(sorted(spec.obs_shape)[1:]) >= SMALLEST
 
 
+def has_images(spec: Spec) -> bool:
+    """Whether an observation is an image or has one among its parts: a convolution reads it."""
+    return sees_images(spec) or any(part.form == "image" for part in spec.parts)
+
+
+def no_parts(spec: Spec, who: str) -> None:
+    """Raise CairnError if observations have several parts that are not all numbers; `who` names the agent."""
+    if spec.mixed:
+        raise CairnError(
+            f"{who} reads observations of one array, and this task shows {spec.seen}; use dqn, ppo, a2c, reinforce, sac"
+            " or td3."
+        )
+
+
 def no_images(spec: Spec, who: str) -> None:
-    """CairnError where an agent without convolutions is shown images."""
+    """Raise CairnError if observations have images; `who` names the agent, which has no convolutions."""
+    no_parts(spec, who)
     if sees_images(spec):
-        raise CairnError(f"{who} does not support image observations; use dqn, ppo or a2c.")
+        raise CairnError(f"{who} does not support image observations; use dqn, ppo, a2c, reinforce, sac or td3.")
 
 
 class Convolution(nn.Module):
-    """Kernels [out, in, k, k] laid over the image every `stride` pixels, and a bias; in the precision of the image."""
+    """2D convolution with bias, weight [out, in, k, k]; computes in the precision of its input."""
 
     def __init__(self, fan_in: int, fan_out: int, kernel: int, stride: int = 1, padding: int = 0) -> None:
         super().__init__()
@@ -48,12 +60,12 @@ class Convolution(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor, unit: float = 1.0) -> Tensor:
-        """`unit` is what counts as 1 in the image."""
+        """[B, in, H, W] -> [B, out, H', W'] of x / `unit`."""
         weight = self.weight if unit == 1.0 else self.weight / unit
         return F.conv2d(x, weight.to(x.dtype), self.bias.to(x.dtype), self.stride, self.padding)
 
     def on_blocks(self, x: Tensor, unit: float = 1.0, *, whole_pixels: bool = False) -> Tensor:
-        """The same of what `blocks` made of bytes, or `squares` of `whole_pixels`: a kernel of blocks laid on each."""
+        """The same result from the output of `blocks`, or of `squares` with `whole_pixels`."""
         side, (fan_out, fan_in, kernel, _) = self.stride, self.weight.shape
         assert self.padding == 0 and kernel % side == 0
         many = kernel // side
@@ -65,10 +77,7 @@ class Convolution(nn.Module):
 
 
 def blocks(images: Tensor) -> Tensor:
-    """Bytes [B, channels, height, width] -> [B, 16 channels, height / 4, width / 4]: pixels of a square as channels.
-
-    Four bytes of a row move as one number: of a square's channels the last to change is the image's own.
-    """
+    """uint8 [B, C, H, W] -> [B, 16 C, H / 4, W / 4]: 4 x 4 squares as channels. Moves 4 bytes of a row at once."""
     batch, channels, height, width = images.shape
     rows = images.reshape(-1).contiguous().view(torch.int32).view(batch, channels, height // 4, 4, width // 4)
     found = rows.permute(0, 2, 4, 1, 3).reshape(-1).contiguous().view(torch.uint8)
@@ -76,7 +85,7 @@ def blocks(images: Tensor) -> Tensor:
 
 
 def squares(x: Tensor, side: int) -> Tensor:
-    """[B, channels, height, width], channels last in memory -> the same of squares, their pixels one after another."""
+    """[B, C, H, W] in channels-last memory -> [B, side² C, H / side, W / side], pixel by pixel."""
     batch, channels, height, width = x.shape
     cut = x.permute(0, 2, 3, 1).reshape(batch, height // side, side, width // side, side, channels)
     found = cut.transpose(2, 3).reshape(batch, height // side, width // side, side * side * channels)
@@ -84,14 +93,14 @@ def squares(x: Tensor, side: int) -> Tensor:
 
 
 class CNN(nn.Module):
-    """Images [B, channels, height, width] of bytes, or channels last -> [B, features]; with `fan_out` -> [B, fan_out].
+    """uint8 images [B, C, H, W] or [B, H, W, C] -> features [B, features], or [B, fan_out] if `fan_out` is given.
 
-    Bytes become numbers from 0 to 1 by way of the first layer's weights, which are fewer. Channels lie last in memory:
-    on a CPU that is half as fast again. With `layer_norm` what leaves a layer is centred and scaled before it is cut
-    off at 0 (of `ImpalaCNN` the dense one alone).
+    Not the images but the first layer's weights are divided by 255: they are fewer. Memory is channels-last, 1.5 times
+    as
+    fast on a CPU. With `layer_norm`, layers are normalised before the ReLU (in `ImpalaCNN` only the dense one).
     """
 
-    usual: int  # features of a stream: the dense layer may hold several side by side
+    usual: int  # features per stream; the dense layer can hold several streams
 
     def __init__(
         self,
@@ -115,17 +124,19 @@ class CNN(nn.Module):
             orthogonal_(self.dense, math.sqrt(2))
 
     def build(self, channels: int, sides: list[int], orthogonal: bool) -> int:
-        """Make the convolutions; how many numbers come out of them."""
+        """Make the convolutions and return the number of their outputs."""
         raise NotImplementedError
 
     def look(self, images: Tensor) -> Tensor:
-        """What the convolutions make of bytes [B, channels, height, width]."""
+        """The convolutions' outputs for uint8 images [B, C, H, W]."""
         raise NotImplementedError
 
     def numbers(self, images: Tensor) -> Tensor:
+        """Images in the network's precision, channels last in memory."""
         return images.to(self.dtype, memory_format=torch.channels_last)
 
     def forward(self, images: Tensor) -> Tensor:
+        """Features of images [B, ...]; large batches are split where no gradient is needed."""
         most = AT_ONCE[images.device.type == "cuda"]
         if torch.is_grad_enabled() or len(images) <= most:
             return self._read(images)
@@ -135,7 +146,7 @@ class CNN(nn.Module):
         x = self.look(images.permute(0, 3, 1, 2) if self.last else images)
         weight, bias = self.dense.weight.to(self.dtype), self.dense.bias.to(self.dtype)
         x = torch.addmm(bias, x.flatten(1), weight).float()
-        x = (F.layer_norm(x, x.shape[1:]) if self.layer_norm else x).relu_()
+        x = (F.layer_norm(x, bias.shape) if self.layer_norm else x).relu_()
         return x if self.out is None else self.out(x)
 
 
@@ -166,19 +177,19 @@ class NatureCNN(CNN):
         return self.bent(third(x))
 
     def bent(self, x: Tensor) -> Tensor:
-        return (F.group_norm(x, 1) if self.layer_norm else x).relu_()  # of one group: the whole layer
+        """ReLU, after layer normalisation if the network has it."""
+        return (F.group_norm(x, 1) if self.layer_norm else x).relu_()  # one group is layer normalisation
 
     def in_blocks(self, images: Tensor) -> bool:
-        """Whether squares of pixels are seen as channels: in half precision a CPU takes a third less time for it."""
-        fits = not any(side % 4 or (side // 4 - 1) % 2 for side in images.shape[2:])  # both layers' strides
+        """Whether 4 x 4 squares are read as channels, which saves a third of the time in bfloat16 on a CPU."""
+        fits = not any(
+            side % 4 or (side // 4 - 1) % 2 for side in images.shape[2:]
+        )  # the strides of both layers must divide it
         return fits and self.dtype == torch.bfloat16 and images.device.type == "cpu"
 
 
 class ImpalaCNN(CNN):
-    """Three times a convolution, the largest of every 3 x 3, and two residual blocks (Espeholt et al. 2018).
-
-    Fifteen convolutions: several times the work of `NatureCNN`, and half its parameters.
-    """
+    """Three stages of a convolution, 3 x 3 max pooling and two residual blocks (Espeholt et al. 2018)."""
 
     usual = 256
 
@@ -211,6 +222,6 @@ def image_net(
     streams: int = 1,
     layer_norm: bool = False,
 ) -> CNN:
-    """The network of that name; see `CNN` for its settings."""
+    """The network called `kind`; see `CNN` for the other arguments."""
     networks: dict[Vision, type[CNN]] = {"nature": NatureCNN, "impala": ImpalaCNN}
     return networks[kind](spec, fan_out, bf16=bf16, orthogonal=orthogonal, streams=streams, layer_norm=layer_norm)

@@ -1,44 +1,69 @@
-"""Observations as networks want them: flat floats, goals seen from where one stands, on one scale."""
+"""Observations as inputs of a network: flat floats, relative goals, normalised."""
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from cairn.core.errors import CairnError
 from cairn.core.types import Spec, Transition
+from cairn.nets.cnn import sees_images
+from cairn.nets.features import FeatureNet, share_statistics
 from cairn.nets.normalizer import Normalizer
 
 
 class Encoder(nn.Module):
-    """[B, ...] of any type -> [B, width].
+    """Observations [B, ...] of any type -> [B, width] float32.
 
-    relative_goals  the desired goal is given as a displacement from the achieved one
-    normalise       everything, goals too, by the running mean and deviation of what was learned from
-    images          are passed on as they are, for a convolution to read
+    relative_goals  replace the desired goal by its difference from the achieved one
+    normalise       normalise all numbers, goals too, by their running mean and standard deviation
+    raw             pass observations on unchanged, for a convolutional network or a `FeatureNet`
+    features        a network that reads the observations; `random_shift` first moves the images of a batch at random
+
+    The action mask, if there is one, is left out.
     """
 
     def __init__(
-        self, spec: Spec, *, normalise: bool = False, relative_goals: bool = False, images: bool = False
+        self,
+        spec: Spec,
+        *,
+        normalise: bool = False,
+        relative_goals: bool = False,
+        raw: bool = False,
+        clip: float = 5.0,
+        features: FeatureNet | None = None,
+        random_shift: int = 0,
+        generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        if images and normalise:
+        if sees_images(spec) and normalise:
             raise CairnError("images are not normalised by running statistics; leave normalise off.")
         if relative_goals and spec.goal is None:
             raise CairnError("relative_goals needs a task with goals; this one has none.")
-        self.images = images
+        if relative_goals and (raw or features is not None):
+            raise CairnError("relative_goals needs observations of plain numbers; leave it off for this task.")
+        self.raw, self.features, self.masked = raw, features, spec.masked
+        self.random_shift, self.generator = random_shift, generator
         self.goal = spec.goal if relative_goals else None
         hidden = self.goal.goal if self.goal is not None and not self.goal.seen else 0
-        self.width = math.prod(spec.obs_shape) - hidden
-        self.normalizer = Normalizer((self.width,), clip=5.0) if normalise else None
+        self.width = math.prod(spec.obs_shape) - spec.masked - hidden if features is None else features.features
+        plain = not raw and features is None
+        self.normalizer = Normalizer((self.width,), clip=clip) if normalise and plain else None
 
     def lay_out(self, obs: Tensor) -> Tensor:
-        if self.images:
+        """The numbers [B, width] before normalisation."""
+        if self.raw:
             return obs
+        if self.features is not None:
+            seen: Tensor = self.features(obs)
+            return seen
         x = obs if obs.dim() == 2 and obs.dtype == torch.float32 else obs.flatten(1).float()
+        if self.masked:
+            x = x[:, : -self.masked]
         if self.goal is None:
             return x
         away = x[:, self.goal.desired] - x[:, self.goal.achieved]
@@ -46,11 +71,15 @@ class Encoder(nn.Module):
         return torch.cat([x[:, :shown], away], 1)
 
     def forward(self, obs: Tensor) -> Tensor:
+        """Encode observations without updating the statistics."""
         x = self.lay_out(obs)
         return x if self.normalizer is None else self.normalizer(x)
 
     def learn_obs(self, obs: Tensor) -> Tensor:
-        """Observations, encoded; they count towards the statistics first."""
+        """Update the statistics with observations, then encode them."""
+        if self.features is not None:
+            self.features.observe(obs)
+            return self.lay_out(self._shifted(obs))
         x = self.lay_out(obs)
         if self.normalizer is not None:
             self.normalizer.update(x)
@@ -58,6 +87,25 @@ class Encoder(nn.Module):
         return x
 
     def learn(self, batch: Transition) -> Transition:
-        """The batch, encoded; what it holds counts towards the statistics first, goals of hindsight included."""
+        """Update the statistics with a batch, relabelled goals included, then encode it.
+
+        Gradients reach the features of `obs`, not those of `next_obs`.
+        """
         obs = self.learn_obs(batch.obs)
-        return replace(batch, obs=obs, next_obs=self(batch.next_obs))
+        if self.features is None:
+            return replace(batch, obs=obs, next_obs=self(batch.next_obs))
+        with torch.no_grad():
+            return replace(batch, obs=obs, next_obs=self(self._shifted(batch.next_obs)))
+
+    def target(self) -> Encoder | None:
+        """A copy for target networks, which share the statistics; None without features, for nothing is learned."""
+        if self.features is None:
+            return None
+        copied = copy.deepcopy(self, {id(self.generator): None})  # it shifts nothing
+        share_statistics(self, copied)
+        return copied
+
+    def _shifted(self, obs: Tensor) -> Tensor:
+        if not self.random_shift or self.features is None or self.generator is None:
+            return obs
+        return self.features.shifted(obs, self.random_shift, self.generator)

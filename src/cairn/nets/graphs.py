@@ -1,4 +1,4 @@
-"""A step recorded as a CUDA graph: one launch in place of dozens or hundreds. On a CPU nothing changes."""
+"""CUDA graphs: record a training step once, then launch it as a whole instead of kernel by kernel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ WARM_UP = 3
 
 
 def graphed(learn: Callable[..., Found], generator: Generator) -> Callable[..., Found]:
-    """`learn(batch, *flags)` with one graph for each set of flags and shapes. A batch is a dataclass of tensors or a
-    list of them; what is found lies where the next call of its kind will write.
+    """Wrap `learn(batch, *flags)`: one CUDA graph for each set of flags and shapes; unchanged on a CPU.
 
-    What is recorded is replayed as it was: `learn` must branch on its flags alone, keep its state in tensors on the
-    device and draw from `generator`. The first calls run plainly, as recording asks.
+    A batch is a dataclass of tensors or a list of them. The next call with the same flags and shapes overwrites the
+    tensors that a call returned.
+
+    A graph replays the kernels it recorded: `learn` may branch only on its flags, must keep its state in tensors on the
+    device and draw random numbers from `generator`. The first WARM_UP calls run without a graph, as CUDA requires.
     """
     if generator.device.type != "cuda":
         return learn

@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons, single and as an ensemble whose members run in one batched product."""
+"""Multi-layer perceptrons, single or as an ensemble whose members share one batched product per layer."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Activation = Literal["relu", "tanh", "silu"]
+Activation = Literal["relu", "tanh", "silu", "elu", "gelu"]
 
 
 class FastTanh(torch.autograd.Function):
-    """tanh x = 2σ(2x) - 1: the same to 1e-7, and on a CPU several times as fast as torch's own."""
+    """tanh x = 2σ(2x) - 1: equal to 1e-7, and on a CPU several times as fast as torch.tanh."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Return tanh x."""
         y = (2.0 * x).sigmoid_().mul_(2.0).sub_(1.0)
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """The gradient by x."""
         (y,) = ctx.saved_tensors
         out: Tensor = torch.ops.aten.tanh_backward(grad, y)
         return out
@@ -34,33 +36,40 @@ _fast_tanh: Callable[[Tensor], Tensor] = FastTanh.apply
 
 
 def tanh(x: Tensor) -> Tensor:
-    """Small tensors are not worth the detour."""
+    """Return tanh x, by `FastTanh` for large tensors on a CPU."""
     if x.is_cuda or x.numel() < 2**16:
         return x.tanh()
     return _fast_tanh(x)
 
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "tanh": tanh, "silu": F.silu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "tanh": tanh,
+    "silu": F.silu,
+    "elu": F.elu,
+    "gelu": F.gelu,
+}
 
 
 class Linear(nn.Module):
-    """y = xW + b; with `members` that many layers at once: x is [E, B, in], or [B, in] shared; y is [E, B, out]."""
+    """y = xW + b. With `members`, that many layers at once: x is [E, B, in] or shared [B, in], y is [E, B, out]."""
 
     def __init__(self, fan_in: int, fan_out: int, members: int | None = None) -> None:
         super().__init__()
         lead = () if members is None else (members,)
         self.weight = nn.Parameter(torch.empty(*lead, fan_in, fan_out))
         self.bias = nn.Parameter(torch.empty(*lead, *([] if members is None else [1]), fan_out))
-        bound = 1 / math.sqrt(fan_in)  # torch's own default for a linear layer
+        bound = 1 / math.sqrt(fan_in)  # the default of torch.nn.Linear
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, in] -> [B, out], or [E, B, out] with members."""
         return affine(x, self.weight, self.bias)
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """xW + b for one layer (W is [in, out]) or for E at once (W is [E, in, out])."""
+    """Compute xW + b for one layer (W is [in, out]) or for E at once (W is [E, in, out])."""
     if weight.dim() == 2:
         return torch.addmm(bias, x, weight)
     if weight.shape[-1] == 1:  # one column each: a product and a sum are faster than a matrix product
@@ -71,8 +80,7 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 class MLP(nn.Module):
     """[B, in] -> [B, out]; with `members` an ensemble of such networks, [B, in] -> [E, B, out].
 
-    One batched product a layer does the work of all members. Where `fan_out` is None the output is that of the last
-    hidden layer.
+    All members run in one batched product per layer. If `fan_out` is None, the output is that of the last hidden layer.
     """
 
     def __init__(
@@ -92,18 +100,18 @@ class MLP(nn.Module):
         self.hidden = len(hidden)
         self.activation = _ACTIVATIONS[activation]
         self.layer_norm = layer_norm
-        # Small networks spend their time in Python: walk the parameters themselves, not three modules deep.
+        # For small networks, Python's overhead dominates: a list of parameters is faster to walk than nested modules.
         self.stack = [(layer.weight, layer.bias) for layer in layers]
 
     def orthogonal_(self, gain: float) -> None:
-        """`orthogonal_` for every layer."""
+        """Apply `orthogonal_` to every layer."""
         for weight, bias in self.stack:
             _orthogonal(weight, bias, gain)
 
     def forward(self, x: Tensor, frozen: bool = False, member: int | None = None) -> Tensor:
-        """`member` runs one of an ensemble alone, [B, in] -> [B, out].
+        """Run all members, or only `member` of an ensemble: [B, in] -> [B, out].
 
-        `frozen` lets gradients pass to x but not to the weights: what an actor's loss wants of its critic.
+        `frozen` passes gradients to x but not to the weights, as the loss of an actor needs it of its critic.
         """
         for depth, (weight, bias) in enumerate(self.stack):
             if frozen:
@@ -114,7 +122,7 @@ class MLP(nn.Module):
                 x = affine(x, weight, bias)
             if depth < self.hidden:
                 if self.layer_norm:
-                    x = F.layer_norm(x, x.shape[-1:])
+                    x = F.layer_norm(x, bias.shape[-1:])
                 x = self.activation(x)
         return x
 
@@ -125,7 +133,7 @@ def flat(obs: Tensor) -> Tensor:
 
 
 def orthogonal_(layer: Linear, gain: float) -> None:
-    """Orthogonal weights and zero biases, member by member: the initialisation on-policy agents want."""
+    """Initialise with orthogonal weights, for each member, and zero biases, as on-policy agents do."""
     _orthogonal(layer.weight, layer.bias, gain)
 
 

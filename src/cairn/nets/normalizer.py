@@ -1,4 +1,4 @@
-"""Running mean and variance of what passes by, for observations and returns."""
+"""Running mean and variance, for observations and returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cairn.core.types import Rollout
 
 
 class Normalizer(nn.Module):
-    """y = clip((x - mean) / std, ±clip). Counts with Chan's parallel formula; identity until the first update."""
+    """y = clip((x - mean) / std, ±clip), updated by Chan's parallel formula; identity until the first update."""
 
     mean: Tensor
     var: Tensor
@@ -24,7 +24,7 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """x is [..., *shape]; every leading entry counts once."""
+        """Update the statistics with x [..., *shape]; each leading entry counts once."""
         x = x.reshape(-1, *self.mean.shape).double()
         if len(x) == 0:
             return
@@ -37,25 +37,27 @@ class Normalizer(nn.Module):
 
     @property
     def std(self) -> Tensor:
+        """Standard deviation [*shape], float32."""
         return (self.var + 1e-8).sqrt().float()
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalise x [..., *shape]."""
         return ((x - self.mean.float()) / self.std).clamp(-self.clip, self.clip)
 
 
 class ReturnScale(nn.Module):
-    """Rewards divided by the standard deviation of the discounted return, each environment's sum its own."""
+    """Divides rewards by the standard deviation of the discounted return, summed per environment."""
 
     def __init__(self, gamma: float, clip: float = 10.0) -> None:
         super().__init__()
         self.gamma, self.clip = gamma, clip
         self.scale = Normalizer(())
-        self.open: Tensor | None = None  # [N]; starts at zero with each rollout after a resume, as the episodes do
+        self.open: Tensor | None = None  # [N]; zero after a resume, because all episodes begin anew
 
     @torch.no_grad()
     def forward(self, rollout: Rollout) -> Tensor:
-        """[T, N] scaled rewards; the statistics take this rollout in first."""
-        fits = self.open is not None and self.open.shape == rollout.reward[0].shape  # not of other environments
+        """Update the statistics with a rollout and return its scaled rewards [T, N]."""
+        fits = self.open is not None and self.open.shape == rollout.reward[0].shape  # else the environments changed
         running = self.open if fits else torch.zeros_like(rollout.reward[0])
         seen = torch.empty_like(rollout.reward)
         going = self.gamma * ~(rollout.terminated | rollout.truncated)

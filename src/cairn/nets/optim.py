@@ -1,4 +1,4 @@
-"""Parameters laid out as one vector: one fused optimiser kernel, one norm, one interpolation, whatever the network."""
+"""Optimisers over parameters stored as one flat vector: one fused kernel, one norm, for any network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.optim.adam import adam
 
 
 class Flat:
-    """Re-seats every parameter of a module as a view into one vector, and its gradient into another."""
+    """Makes every parameter of a module a view into one vector, `data`, and its gradient one into `grad`."""
 
     def __init__(self, module: nn.Module) -> None:
         params = list(module.parameters())
@@ -24,16 +24,10 @@ class Flat:
 
 
 class Optimizer:
-    """Adam (or RMSprop) over a module's flat parameters: `step(loss)` zeroes, back-propagates, clips and moves."""
+    """Adam or RMSprop over a module's flat parameters."""
 
     def __init__(
-        self,
-        module: nn.Module,
-        *,
-        lr: float,
-        eps: float = 1e-8,
-        max_norm: float | None = None,
-        rmsprop: bool = False,
+        self, module: nn.Module, *, lr: float, eps: float = 1e-8, max_norm: float | None = None, rmsprop: bool = False
     ) -> None:
         self.flat = Flat(module)
         self.eps, self.max_norm, self.rmsprop = eps, max_norm, rmsprop
@@ -45,11 +39,12 @@ class Optimizer:
         self.count = torch.zeros((), device=device)  # t
 
     def knob(self, value: float) -> float | Tensor:
-        """A number that may change: on a GPU a tensor, so that a recorded CUDA graph sees it change."""
+        """A number that may change; on a GPU a tensor, because a CUDA graph would keep a constant."""
         return torch.tensor(value, device=self.flat.data.device) if self.on_gpu else value
 
     @property
     def lr(self) -> float:
+        """The learning rate."""
         return float(self.rate)
 
     @lr.setter
@@ -59,9 +54,18 @@ class Optimizer:
         else:
             self.rate = value
 
-    def step(self, loss: Tensor) -> None:
-        grad = self.flat.grad.zero_()
+    def step(self, loss: Tensor, *others: Optimizer) -> None:
+        """Zero the gradient, back-propagate `loss`, clip the gradient's norm and update the parameters.
+
+        The `others` update the parameters of their modules from the same loss.
+        """
+        for one in (self, *others):
+            one.flat.grad.zero_()
         loss.backward()
+        for one in (self, *others):
+            one._move(one.flat.grad)
+
+    def _move(self, grad: Tensor) -> None:
         with torch.no_grad():
             if self.max_norm is not None:
                 grad.mul_((self.max_norm / (torch.linalg.vector_norm(grad) + 1e-6)).clamp_(max=1.0))
@@ -92,6 +96,7 @@ class Optimizer:
         self.flat.data.sub_(grad / self.second.sqrt().add_(self.eps) * self.rate)
 
     def state(self) -> dict[str, Tensor]:
+        """First and second moments and the number of steps."""
         return {"first": self.first, "second": self.second, "count": self.count}
 
 

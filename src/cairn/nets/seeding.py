@@ -1,4 +1,4 @@
-"""Networks initialised from a seed, without touching the random state of whoever makes them."""
+"""Initialise networks from a seed without changing torch's global random state."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Inside, torch's global generator on the CPU is seeded, as `torch.manual_seed` would; after, it is as it was.
+    """Context in which torch's global CPU generator is seeded; its state is restored afterwards.
 
-    Networks are made on the CPU and then moved, so the same seed gives the same weights on every device.
+    Networks are made on the CPU and then moved, so one seed gives the same weights on every device.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

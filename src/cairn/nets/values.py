@@ -1,41 +1,63 @@
-"""Q(s, ·) of discrete actions: plain, dueling (Wang et al. 2016), as quantiles of the return (Dabney et al. 2018)."""
+"""Q(s, ·) of discrete actions: plain, dueling (Wang et al. 2016), or as quantiles (Dabney et al. 2018)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
 from cairn.core.types import Spec
 from cairn.nets.cnn import CNN, Vision, image_net, sees_images
-from cairn.nets.mlp import MLP, Linear
+from cairn.nets.features import FeatureNet
+from cairn.nets.mlp import MLP, Activation, Linear
 
 
 class ReturnHead(nn.Module):
-    """Over a body [B, ...] -> [B, features]: Q(s, ·) [B, actions], the mean of `quantiles` of the return.
+    """Q(s, ·) [B, actions], the mean of `quantiles` of the return, from the features of a body [B, features].
 
-    Where `dueling`, Z = V + A - mean A: the first half of the features tells V, the second A, so that a body whose
-    last layer is twice as wide holds the paper's two streams.
+    With `dueling`, Z = V + A - mean A, where the first half of the features gives V and the second A. The body's last
+    layer is twice as wide, to hold both streams of the paper.
     """
 
     def __init__(self, body: nn.Module, features: int, actions: int, *, quantiles: int = 1, dueling: bool = False):
         super().__init__()
-        self.body, self.actions, self.dueling = body, actions, dueling
+        self.body, self.actions, self.count, self.dueling = body, actions, quantiles, dueling
         self.split = features // 2 if dueling else 0
         self.value = Linear(self.split, quantiles) if dueling else None
         self.advantage = Linear(features - self.split, actions * quantiles)
 
     def quantiles(self, obs: Tensor) -> Tensor:
-        """[B, actions, K]."""
+        """Quantiles of the return [B, actions, K]."""
         x = self.body(obs)
-        advantage: Tensor = self.advantage(x[:, self.split :]).view(len(x), self.actions, -1)
+        advantage: Tensor = self.advantage(x[:, self.split :]).view(-1, self.actions, self.count)
         if self.value is None:
             return advantage
         value: Tensor = self.value(x[:, : self.split])[:, None]
         return value + advantage - advantage.mean(1, keepdim=True)
 
     def forward(self, obs: Tensor) -> Tensor:
+        """Q(s, ·) [B, actions]."""
         return self.quantiles(obs).mean(-1)
+
+
+class After(nn.Module):
+    """Values on top of a feature network."""
+
+    def __init__(self, before: FeatureNet, head: nn.Module) -> None:
+        super().__init__()
+        self.before, self.head = before, head
+
+    def quantiles(self, obs: Tensor) -> Tensor:
+        """Quantiles of the return [B, actions, K]."""
+        assert isinstance(self.head, ReturnHead)  # q_net makes one if there are quantiles
+        return self.head.quantiles(self.before(obs))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Q(s, ·) [B, actions]."""
+        out: Tensor = self.head(self.before(obs))
+        return out
 
 
 def q_net(
@@ -49,13 +71,23 @@ def q_net(
     quantiles: int = 0,
     dueling: bool = False,
     layer_norm: bool = False,
+    activation: Activation = "relu",
+    before: FeatureNet | None = None,
 ) -> nn.Module:
-    """Images by a convolution, all else, `width` numbers, by layers of `hidden` units. 0 quantiles: the mean alone."""
+    """The Q-network of a task: convolutional for images, else an MLP of `hidden` units over `width` inputs.
+
+    `quantiles=0` predicts only the mean of the return. `before` makes the features that the MLP reads.
+    """
+    if before is not None:
+        settings: Any = {"quantiles": quantiles, "dueling": dueling, "layer_norm": layer_norm}
+        settings["activation"] = activation
+        numbers = replace(spec, obs_shape=(before.features,), obs_dtype="float32", parts=(), masked=0)
+        return After(before, q_net(numbers, before.features, hidden, actions, **settings))
     images = sees_images(spec)
     if not quantiles and not dueling:
         if images:
             return image_net(cnn, spec, actions, bf16=bf16, layer_norm=layer_norm)
-        return MLP(width, hidden, actions, layer_norm=layer_norm)
+        return MLP(width, hidden, actions, layer_norm=layer_norm, activation=activation)
     body: CNN | MLP
     if images:
         body = image_net(cnn, spec, bf16=bf16, layer_norm=layer_norm, streams=2 if dueling else 1)
@@ -63,5 +95,5 @@ def q_net(
     else:
         *lower, last = hidden
         features = 2 * last if dueling else last
-        body = MLP(width, (*lower, features), None, layer_norm=layer_norm)
+        body = MLP(width, (*lower, features), None, layer_norm=layer_norm, activation=activation)
     return ReturnHead(body, features, actions, quantiles=quantiles or 1, dueling=dueling)

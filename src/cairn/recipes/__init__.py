@@ -1,6 +1,6 @@
-"""The recipes that ship: typed values, one file a family.
+"""The recipes that ship with Cairn: typed values, one file per family.
 
-`RECIPES` is loaded when first asked for (PEP 562): `index` lists the recipes without importing torch.
+`RECIPES` is loaded on first use (PEP 562), because `index` lists the recipes without importing torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _instead(name: str, known: Mapping[str, Entry]) -> str:
-    """What to write instead of an unknown name: the nearest recipe, or one of the algorithm that was named."""
+    """What to write instead of an unknown name: the closest recipe, or one of the algorithm with that name."""
     found = nearest(name, known)
     if found is not None:
         return f" Did you mean {found}?"
@@ -37,7 +37,7 @@ def _instead(name: str, known: Mapping[str, Entry]) -> str:
 
 
 def find(name: str) -> Recipe:
-    """A recipe by its name. An unknown name is answered without importing torch."""
+    """The recipe with this name. Raises CairnError, without importing torch, for an unknown name."""
     from cairn.recipes.index import entries
 
     if name not in entries():

@@ -1,4 +1,4 @@
-"""BipedalWalker, by PPO and by the SAC that teaches imitators."""
+"""BipedalWalker by PPO, and by a SAC that serves as expert for imitation."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ RECIPES = {
     "bipedal-hardcore-1": replace(
         _HARDCORE,
         reward_floor=-10.0,
-        target=None,  # a stage: it is not stopped early
+        target=None,  # an intermediate stage, which is not stopped early
         about="four observations at once, falls that cost a tenth while it learns, a thousand walkers",
     ),
     "bipedal-hardcore-2": replace(
@@ -92,7 +92,7 @@ RECIPES = {
         hold=6,
         eval_every=1_500_000,
         eval_episodes=100,
-        result_episodes=300,  # a fall in twenty walks: the mean of a hundred is known to ± 6
+        result_episodes=300,  # one episode in twenty is a fall, so the mean of 100 episodes has an error of ± 6
         checkpoint_every=1_500_000,
         about="from the second's policy, on the original in place of EnvPool's, slower and slower",
     ),

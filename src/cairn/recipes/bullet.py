@@ -1,4 +1,4 @@
-"""Balancing in PyBullet: a pole on a cart, a ball on a plate."""
+"""Balancing in PyBullet: a pole on a cart, and a ball on a plate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECIPES = {
     "balancing-plate-dqn": Recipe(
         env="cairn/BalancingPlate-v0",
         env_args={"frame_skip": 5, "rates": True},
-        time_limit=400,  # decisions of five physics steps: 2,000
+        time_limit=400,  # actions of five physics steps: 2,000 steps
         agent=DQNConfig(
             hidden=(128, 128),
             lr=linear(1e-3, 0.0),

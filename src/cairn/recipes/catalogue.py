@@ -1,4 +1,4 @@
-"""Every recipe that ships, by name. Importing it imports the algorithms, and with them torch."""
+"""All recipes by name. Importing this module imports the algorithms, and with them torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CartPole and Pendulum: the tasks every agent must pass first."""
+"""CartPole and Pendulum, which every algorithm should solve."""
 
 from __future__ import annotations
 

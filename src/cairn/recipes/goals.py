@@ -1,4 +1,4 @@
-"""Tasks with goals, learned by hindsight: bit flipping, the Fetch arm, the race car."""
+"""Goal tasks solved with hindsight replay: bit flipping, the Fetch arm, the race car."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARM_AGENT = SACConfig(
     normalise=True,
     relative_goals=True,
 )
-_ARM = Recipe(  # what pushing, picking and sliding share
+_ARM = Recipe(  # common settings of pushing, picking and sliding
     env="FetchPush-v4",
     agent=_ARM_AGENT,
     hindsight="future",
@@ -48,7 +48,7 @@ RECIPES = {
             capacity=1_000_000,
             learning_starts=1_000,
             updates_per_step=0.25,
-            epsilon=constant(0.0),  # one wrong flip in fifty spoils an episode; the goals themselves explore
+            epsilon=constant(0.0),  # no ε: a random flip ruins an episode, and varied goals explore enough
             tau=0.05,
             target_every=1,
             relative_goals=True,

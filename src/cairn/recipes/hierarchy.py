@@ -1,4 +1,4 @@
-"""Tasks with subgoals, learned by a hierarchy: the far reach, the rooms, the mazes of point and ant."""
+"""Subgoal tasks solved by HIRO: the far reach, the rooms, PointMaze and the ant mazes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ANT = HIROConfig(
     low=SACConfig(
         hidden=(256, 256),
         lr=constant(3e-4),
-        gamma=0.99,  # a fall on the back must hurt
+        gamma=0.99,  # long enough for the cost of a fall on the back to matter
         tau=0.01,
         batch_size=512,
         capacity=1_000_000,

@@ -1,4 +1,4 @@
-"""Which settings make a recipe what it is: its hash, what may change at a resume, and where a result comes from."""
+"""Which settings define a recipe: its hash, what may change at a resume, and the provenance of results."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ import torch
 from cairn.core.memory import memory
 from cairn.core.places import checkout
 from cairn.core.schedules import Schedule
+from cairn.core.unstored import Unstored
 from cairn.recipes.recipe import Recipe
 
-# What each field of a recipe decides. The hash, the rule of resuming and the groups of a report derive from it.
+# What each field of a recipe determines. The hash, resuming and the groups of a report derive from it.
 DECIDES = {
     "learning": "env agent metric hindsight hindsight_k envs time_limit time_feature history reward_floor resets"
-    " env_args eval_args eval_episodes checkpoint_every expert demos start levels",
+    " action_masks env_args make wrappers eval_args eval_episodes checkpoint_every expert demos start levels",
     "ending": "steps target hold eval_every",  # when a run is evaluated and stops
-    "logging": "log_every result_episodes",
+    "logging": "log log_every result_episodes",
     "machine": "device threads env_timeout ray_address",
-    "stepping": "vector workers",  # who steps the environments; `runs.resume` says which of them give the same steps
+    "stepping": "vector workers",  # how environments are stepped; `runs.resume` says which backends are equal
     "seed": "seed",
     "label": "name about",
 }
 
 
 def fields_that_decide(*what: str) -> frozenset[str]:
-    """The fields of these rows of DECIDES."""
+    """The fields in these rows of DECIDES."""
     return frozenset(name for one in what for name in DECIDES[one].split())
 
 
@@ -42,14 +43,16 @@ RESUMABLE = fields_that_decide("ending", "logging", "machine", "label")  # these
 
 
 def provenance(recipe: Recipe) -> dict[str, Any]:
+    """Hash of the settings, commit and hardware, to be saved with policies and results."""
     return {"config": config_hash(recipe), "commit": commit(), "hardware": hardware(recipe.device)}
 
 
 def config_hash(recipe: Recipe) -> str:
-    """Twelve digits that tell settings apart.
+    """Twelve hexadecimal digits that identify the settings.
 
-    The seed and where a run takes place are no part of them, and what is as it is by default is left out: an option
-    that is added later changes no hash.
+    The seed and the machine do not count, and fields with default values are left out: so a new option does not change
+    the
+    hashes of old recipes.
     """
     body = {name: value for name, value in _described(recipe).items() if name not in NOT_HASHED}
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:12]
@@ -59,6 +62,8 @@ def _described(value: Any) -> Any:
     """A dataclass as its kind and the fields that differ from their defaults."""
     if isinstance(value, Schedule):
         return str(value)
+    if isinstance(value, Unstored):
+        return value.what
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         changed = {
             f.name: getattr(value, f.name) for f in dataclasses.fields(value) if getattr(value, f.name) != _usual(f)
@@ -74,7 +79,7 @@ def _usual(field: dataclasses.Field[Any]) -> Any:
 
 
 def differences(was: Any, now: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """(agent.lr, 0.001, 0.5), ... of two recipes as plain data."""
+    """The settings that differ between two recipes as plain data, such as (agent.lr, 0.001, 0.5)."""
     if isinstance(was, dict) and isinstance(now, dict) and not name.startswith(("env_args", "eval_args", "levels")):
         if was.get("kind") != now.get("kind"):
             return [(name, was.get("kind"), now.get("kind"))]
@@ -84,7 +89,7 @@ def differences(was: Any, now: Any, name: str = "") -> list[tuple[str, Any, Any]
 
 
 def _plain(value: Any) -> Any:
-    """As JSON gives it back: tuples are lists."""
+    """The value after a round trip through JSON, where tuples become lists."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, (tuple, list)) else value
@@ -92,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 @functools.cache
 def commit() -> str | None:
-    """The commit of this checkout, with a + where files differ from it; None where the package was installed."""
+    """The commit of this checkout, followed by + if files were changed; None for an installed package."""
     root = checkout()
     if root is None or not (root / ".git").exists():
         return None
@@ -106,7 +111,7 @@ def commit() -> str | None:
 
 @functools.cache
 def hardware(device: str) -> str:
-    """In words: '2 cores of Intel Xeon ..., 24 GB', and the GPU where one learns."""
+    """The hardware in words: '2 cores of Intel Xeon ..., 24 GB', and the GPU if `device` is one."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""Learners with an expert: clones of a walker, and those that come to outdo a weak one. And a walker without any."""
+"""Imitation learning: clones, learners that surpass a weak expert, and experts for both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REINFORCE = ReinforceConfig(
     log_std=-2.3,
     normalise_obs=True,
 )
-_JUDGED = AggreVaTeDConfig(  # a clone first, then what the expert's critics say, never far from what it would do
+_JUDGED = AggreVaTeDConfig(  # cloning first, then the expert's critics; actions stay near the expert's
     clone=40_000,
     clone_judged=False,
     noise=0.2,

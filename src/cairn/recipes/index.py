@@ -1,8 +1,8 @@
-"""`python -m cairn.recipes.index` writes index.json: the names and targets of the recipes, to be read without torch.
+"""`python -m cairn.recipes.index` writes index.json: names and targets of the recipes, to be read without torch.
 
-A recipe holds an agent's config, and configs stand beside their algorithms, which import torch. So `cairn list` reads
-this index instead. The index holds a digest of the files that define recipes. Where they have changed since it was
-written, the recipes themselves are read: the answer is right, and slower.
+A recipe contains an agent's config, whose module imports torch, so `cairn list` reads this index instead. The index
+has a digest of the files that define recipes. If they have changed since, the recipes themselves are read, which is
+slower.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Entry:
 
 @functools.cache
 def entries() -> dict[str, Entry]:
-    """Every recipe by name, in the order of `RECIPES`."""
+    """All recipes by name, in the order of `RECIPES`."""
     stored = _stored()
     if stored.get("sources") != sources():
         return built()
@@ -46,7 +46,7 @@ def entries() -> dict[str, Entry]:
 
 
 def built() -> dict[str, Entry]:
-    """The entries made from the recipes themselves; imports torch."""
+    """The entries, made from the recipes themselves; imports torch."""
     from cairn.algorithms.registry import agent_name
     from cairn.recipes.catalogue import RECIPES
 
@@ -66,7 +66,7 @@ def sources() -> str:
 
 
 def text() -> str:
-    """index.json as it should be now."""
+    """The current contents for index.json."""
     recipes = {name: asdict(entry) for name, entry in built().items()}
     return json.dumps({"sources": sources(), "recipes": recipes}, indent=1) + "\n"
 

@@ -1,4 +1,4 @@
-"""Tasks seen through pictures alone: Atari games, and CartPole as its camera shows it."""
+"""Tasks with image observations: Atari games and CartPole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PPO = PPOConfig(
     value_weight=0.5,
     entropy_weight=constant(0.01),
 )
-_GAME = Recipe(  # what games share: ten million steps are forty million frames
+_GAME = Recipe(  # common settings of Atari games; 10 million steps are 40 million frames
     env="ALE/Pong-v5",
     agent=_PPO,
     steps=10_000_000,
@@ -34,15 +34,15 @@ _GAME = Recipe(  # what games share: ten million steps are forty million frames
 _DQN = DQNConfig(
     quantiles=50,
     n_step=3,
-    layer_norm=True,  # without it two units in three of the dense layer die
+    layer_norm=True,  # without it two thirds of the dense layer's units die
     lr=linear(2e-4, 1e-5),
     adam_eps=0.01 / 32,  # as Dabney et al. 2018
     batch_size=128,
     capacity=400_000,
     learning_starts=50_000,
-    updates_per_step=1 / 16,  # as many transitions for each step as 32 every fourth
+    updates_per_step=1 / 16,  # with batches of 128, as many transitions per step as 32 every fourth step
     epsilon=linear(1.0, 0.01, 0.15),
-    target_every=500,  # eight thousand steps
+    target_every=500,  # 8,000 environment steps
 )
 _BREAKOUT = replace(
     _GAME,
@@ -69,7 +69,7 @@ _MANY_GAMES = replace(
     _GAME,
     agent=replace(_PPO, horizon=64, batch_size=512, lr=linear(4e-4, 0.0), bf16=True),
     envs=64,
-    hold=100,  # to the end: a few games, each played many times, are all that an evaluation sees
+    hold=100,  # never stop early: evaluations repeat only a few different games
     eval_every=500_000,
 )
 

@@ -1,16 +1,22 @@
-"""A recipe: everything that decides how a run goes, as one typed value."""
+"""A recipe: everything that determines a run, as one typed value."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from cairn.algorithms.registry import AgentConfig
+from cairn.algorithms.registry import AgentConfig, algorithm_of
 from cairn.core.calls import keywords
 from cairn.core.checks import Count, Envs, Episodes, Natural, NonNegative, Parallel
-from cairn.envs.task import Task
+from cairn.envs.given import Given, given_env, given_wrappers
+from cairn.envs.task import Task, as_task
 from cairn.vector.choose import Backend
+
+# fields of a recipe and of its task
+OF_A_TASK = ("time_limit", "time_feature", "history", "reward_floor", "resets", "action_masks", "make", "wrappers")
+TrackerName = Literal["wandb", "mlflow"]
 
 
 @keywords
@@ -37,6 +43,10 @@ class Recipe:
     history: Count = 1  # number of stacked observations, newest last (SB3: VecFrameStack n_stack)
     reward_floor: float | None = None  # clip rewards below this in training; evaluation uses the true rewards
     resets: Count = 1  # most resets, drawn at random, before a training episode, for simulators whose reset keeps state
+    # use the action masks of a task that has them, with algorithms that can (sb3-contrib: MaskablePPO)
+    action_masks: bool = True
+    make: Given | None = None  # what was given in place of an id, in Python: a class, a function, an environment, ...
+    wrappers: tuple[Given, ...] = ()  # functions of an environment that return one, in Python (SB3: wrapper_class)
     env_args: dict[str, Any] = field(default_factory=dict)  # environment arguments as JSON (SB3: env_kwargs)
     eval_args: dict[str, Any] = field(default_factory=dict)  # further arguments for evaluation, as JSON
     eval_every: Count = 10_000  # environment steps between evaluations (SB3: EvalCallback eval_freq)
@@ -45,9 +55,10 @@ class Recipe:
     # steps between checkpoints; environments are reset there, so that resuming is exact
     checkpoint_every: Count = 50_000
     log_every: Count = 1_000  # environment steps between log entries (SB3: log_interval, in rollouts)
+    log: tuple[TrackerName, ...] = ()  # experiment trackers to log to as well: wandb, mlflow or both
     expert: str = ""  # expert to imitate: a policy folder, a zoo entry or the recipe of a finished run
     demos: str = ""  # recorded episodes to imitate: a file of `cairn demos` or a Minari folder
-    start: str = ""  # saved policy that training starts from: a folder, a zoo entry or the recipe of a finished run
+    start: str = ""  # policy that training starts from: a folder, zoo entry, recipe of a finished run or zip of SB3
     levels: dict[str, str] = field(default_factory=dict)  # saved policies of hiro levels: {"low": "FOLDER"}
     seed: Natural = 0  # random seed of weights, exploration and environments (SB3: seed)
     device: str = "cpu"  # device of the networks: cpu, cuda or auto (a GPU if there is one) (SB3: device)
@@ -55,13 +66,30 @@ class Recipe:
     name: str = ""  # name of the run and of its folder, runs/NAME-sSEED
     about: str = ""  # one line about the recipe, shown in tables
 
+    def __post_init__(self) -> None:
+        """Take an environment that is given in place of an id, a `Task` with all its settings, and wrappers."""
+        fill = functools.partial(object.__setattr__, self)
+        if not isinstance(self.env, str):
+            task = as_task(self.env)
+            settings = of_task(task)
+            settings["wrappers"] += given_wrappers(self.wrappers)
+            for name, value in settings.items():
+                if isinstance(self.env, Task) or name in ("env", "make", "wrappers") or value:
+                    fill(name, value)
+        fill("wrappers", given_wrappers(self.wrappers))
+        if self.make is not None and not isinstance(self.make, Given):
+            fill("make", given_env(self.make).named(self.env))
+        if self.make is not None and self.make.name not in ("", self.env):
+            fill("make", None)  # the environment was replaced by its id
+
     @property
     def judged_task(self) -> Task:
-        """The task a policy is scored on, filmed at and saved with; nothing that is there for learners alone."""
+        """The task for evaluation, films and saved policies, without what serves only the learner."""
         return replace(self.task, args={**self.env_args, **self.eval_args}, reward_floor=None, resets=1)
 
     @property
     def task(self) -> Task:
+        """The task for training."""
         return Task(
             self.env,
             self.time_limit,
@@ -70,13 +98,21 @@ class Recipe:
             history=self.history,
             reward_floor=self.reward_floor,
             resets=self.resets,
+            action_masks=self.action_masks and algorithm_of(self.agent).masks,
+            make=self.make,
+            wrappers=self.wrappers,
         )
 
 
-def on_its_task(recipe: Recipe, base: Recipe, given: Collection[str]) -> tuple[Recipe, str]:
-    """A recipe made from `base` by changing the fields `given`, and a sentence where they change what it aims at.
+def of_task(task: Task) -> dict[str, Any]:
+    """A task as fields of a recipe."""
+    return {**{name: getattr(task, name) for name in OF_A_TASK}, "env_args": task.args, "env": task.id}
 
-    A target belongs to a task: where the task is another, there is none but one that is given with it.
+
+def on_its_task(recipe: Recipe, base: Recipe, given: Collection[str]) -> tuple[Recipe, str]:
+    """A recipe made from `base` by changing the fields `given`, and a sentence if it loses its target.
+
+    A target belongs to a task: on another task there is none, unless one is given.
     """
     if recipe.env == base.env:
         return recipe, ""

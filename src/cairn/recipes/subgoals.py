@@ -1,4 +1,4 @@
-"""Tasks with subgoals. The ladder: what the low level of a hierarchy must be able to do, one difficulty at a time."""
+"""Goal tasks that the low level of a hierarchy must solve, in order of difficulty."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAC = SACConfig(
     normalise=True,
     relative_goals=True,
 )
-_RUNG = Recipe(  # of the ladder: the same arm, the same observations, the same agent but for the fifth
+_RUNG = Recipe(  # common to all: arm, observations and, except for the fifth, the agent
     env="cairn/FetchReachFar-v0",
     agent=_SAC,
     hindsight="future",
@@ -32,7 +32,7 @@ _RUNG = Recipe(  # of the ladder: the same arm, the same observations, the same 
     checkpoint_every=10_000,
     log_every=500,
 )
-_SHORT = replace(_RUNG, time_limit=20)  # as long as a subgoal stands
+_SHORT = replace(_RUNG, time_limit=20)  # the steps between two subgoals
 
 
 def _task(recipe: Recipe, about: str, goals: str, starts: str = "home") -> Recipe:

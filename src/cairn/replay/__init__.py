@@ -1,1 +1,1 @@
-"""Where transitions wait to be learned from."""
+"""Replay buffers: uniform, prioritised, hindsight, stacked frames, and data sets for imitation."""

@@ -1,8 +1,8 @@
-"""Checksums of arrays that are written in order and, once full, from their beginning again.
+"""Checksums of arrays that are written in order and, once full, again from the beginning.
 
-A checkpoint keeps them for what it needs of each array, block by block. What lies before the newest checkpoint does not
-change until it is overwritten, so a block that is full is summed once; of the first and the last block only the items
-are summed that the checkpoint needs. What is written after it, and before a kill, is none of its business.
+A checkpoint stores the sums, by blocks, of what it needs of each array. What lies before the newest checkpoint stays
+until it is overwritten, so a full block is summed only once. Of the first and the last block, only the items that the
+checkpoint needs are summed: later items may be written before a crash.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ BLOCK = 2**20  # bytes
 
 
 class Sums:
-    """Of one array [size, ...]; its items are counted from the beginning of the run."""
+    """Checksums of one array [size, ...]; items are numbered from the beginning of the run."""
 
     def __init__(self, name: str, array: Array) -> None:
         self.name, self.array, self.size = name, array, len(array)
         self.block = max(BLOCK // max(array[:1].nbytes, 1), 1)  # items
-        self.full: dict[int, int] = {}  # sums of full blocks, by their number
+        self.full: dict[int, int] = {}  # checksums of full blocks, by number
 
     def take(self, first: int, end: int) -> dict[str, Any]:
-        """The sums of items first .. end - 1, for a checkpoint."""
+        """The checksums of items `first` to `end` - 1, for a checkpoint."""
         found = []
         self.full = {k: crc for k, crc in self.full.items() if k >= first // self.block}
         for k, low, high in self._blocks(self.block, first, end):
@@ -38,7 +38,7 @@ class Sums:
         return {"block": self.block, "first": first, "end": end, "crc": "".join(found)}
 
     def check(self, first: int, end: int, saved: dict[str, Any] | None) -> None:
-        """CairnError where items first .. end - 1 are not what was saved. Cairn 0.1 saved no sums."""
+        """Raise CairnError where items `first` to `end` - 1 changed since they were saved. None skips the check."""
         self.full = {}
         if saved is None:
             return

@@ -1,4 +1,4 @@
-"""A data set that only grows: what imitation gathers, all of it kept."""
+"""A growing data set: all training data of imitation learning."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from cairn.core.types import Array
 from cairn.replay.checksums import Sums
 from cairn.replay.storage import Storage
 
-FIRST = 4096  # rows there is room for at the beginning; it doubles
+FIRST = 4096  # initial room in rows; it doubles
 
 
 class Dataset:
     """Rows of named fields, sampled uniformly.
 
-    Mapped onto files (`folder`) they lie in the order they came, so a checkpoint stores only how many there are: what
-    was added after it is written over in the run that is resumed.
+    Args:
+        fields: Shape and dtype of one row, for each field.
+        generator: Draws the samples.
+        folder: Where to keep memory-mapped files; None keeps everything in memory. Files hold the rows in order, so a
+            checkpoint stores only their number; a resumed run overwrites later rows.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class Dataset:
         return self.count
 
     def _make_room(self, rows: int) -> None:
-        """At least `rows` rows; a file is lengthened and keeps what it holds."""
+        """Make room for `rows` rows; a file is lengthened and keeps its contents."""
         if rows <= self.room:
             return
         self.room = max(FIRST, self.room)
@@ -55,7 +58,7 @@ class Dataset:
                 self.storage.arrays[name][: self.count] = old[: self.count]
 
     def add(self, **rows: Array) -> None:
-        """n rows of every field, [n, ...]."""
+        """Add n rows of every field, [n, ...]."""
         size = len(next(iter(rows.values())))
         self._make_room(self.count + size)
         for name in self.fields:
@@ -63,21 +66,22 @@ class Dataset:
         self.count += size
 
     def sample(self, batch: int, device: str = "cpu") -> list[Tensor]:
-        """`batch` rows drawn uniformly, a tensor for each field in their order."""
+        """`batch` uniform rows [B, ...] of every field, in the order of the fields."""
         if self.count == 0:
             raise CairnError("there is nothing to learn from: no demonstration was recorded.")
         some = torch.randint(self.count, (batch,), generator=self.generator).numpy()
         return [torch.from_numpy(self.storage.arrays[name].take(some, 0)).to(device) for name in self.fields]
 
     def cut(self) -> None:
-        """Rows know nothing of episodes."""
+        """Nothing: rows do not belong to episodes."""
 
     def save(self) -> dict[str, Any]:
+        """The number of rows and checksums, for a checkpoint."""
         self.storage.sync()
         return {"count": self.count, "sums": {name: sums.take(0, self.count) for name, sums in self._sums().items()}}
 
     def _sums(self) -> dict[str, Sums]:
-        """Of the arrays as they are now: a file that was lengthened keeps the sums of its blocks."""
+        """The checksums of the current arrays. A lengthened file keeps those of its full blocks."""
         for name, array in self.storage.arrays.items():
             old = self.sums.get(name)
             self.sums[name] = Sums(name, array)
@@ -86,7 +90,7 @@ class Dataset:
         return self.sums
 
     def load(self, saved: dict[str, Any]) -> None:
-        """CairnError where the files are missing or shorter than what was saved."""
+        """Continue from a checkpoint. Raises CairnError where files are missing, short or damaged."""
         assert self.folder is not None
         for name, (shape, dtype) in self.fields.items():
             path = self.folder / f"{name}.bin"

@@ -1,12 +1,12 @@
-"""Hindsight experience replay (Andrychowicz et al. 2017): what was reached is read as what was meant.
+"""Hindsight experience replay (Andrychowicz et al. 2017): goals are replaced by goals that were achieved.
 
-A share k/(k+1) of every batch gets a new goal, drawn at sampling time from what was achieved:
+A share k/(k+1) of every batch gets a new goal, drawn at sampling time from the achieved ones:
 
     future   at this step or later in the same episode        final    at the last step of the same episode
     episode  anywhere in the same episode                     random   anywhere in the buffer
 
-and its rewards and terminations are computed anew by the task's rule. Nothing is copied when a step is stored, no
-buffer is scanned and no environment is stepped: a batch costs what its size costs, however large the ring.
+Rewards and terminations are then recomputed by the task's rule. Nothing is copied when a step is stored, nothing is
+searched and no environment is stepped: the cost of a batch does not depend on the size of the buffer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ Strategy = Literal["future", "final", "episode", "random"]
 
 
 class Hindsight(EvenDraw):
-    """A ring that knows its episodes, and what its task pays for any goal."""
+    """A replay that relabels goals.
+
+    Args:
+        ring: Where steps are stored.
+        goal: Layout of the observations.
+        rule: Reward and termination for any achieved and desired goals.
+        strategy: Where new goals come from: `future`, `final`, `episode` or `random`.
+        k: New goals per original one in a batch.
+        folder: Where to keep memory-mapped files; None keeps everything in memory.
+    """
 
     def __init__(
         self,
@@ -46,19 +55,20 @@ class Hindsight(EvenDraw):
 
     @property
     def generator(self) -> Generator:
+        """The random generator of all samples."""
         return self.ring.generator
 
     def __len__(self) -> int:
         return len(self.ring)
 
     def sample(self, batch: int) -> Transition:
-        """The first k/(k+1) of the batch with goals of hindsight, the others as they were."""
+        """A batch of n-step transitions, the first k/(k+1) of them with new goals."""
         cell = self.ring.draw(batch)
         relabelled = round(batch * self.k / (self.k + 1))
         return self.gather(cell, self.draw_goals(cell[:relabelled]))
 
     def draw_goals(self, cell: Array) -> Array:
-        """For the transition of each cell, the cell whose outcome becomes its goal."""
+        """For each cell [B], a cell whose achieved goal becomes the new desired goal."""
         if self.strategy == "random":
             return self.ring.draw(len(cell)) if len(cell) else cell
         row, env = np.divmod(cell, self.ring.num_envs)
@@ -69,24 +79,24 @@ class Hindsight(EvenDraw):
         return self.episodes.between(low, end, env)
 
     def gather(self, cell: Array, goal_cell: Array) -> Transition:
-        """The transitions that start at `cell`, the first of them with what was achieved at `goal_cell` as goal."""
+        """The transitions that start at `cell` [B], the first of them with the goals achieved at `goal_cell`."""
         walk = self.ring.walk(cell)
         count = len(goal_cell)
         if count:
-            goal = self.ring.successors(goal_cell % self.ring.total)[:, self.goal.achieved]
+            goal = self.goal.read(self.ring.successors(goal_cell % self.ring.total), self.goal.achieved)
             self._relabel(walk, count, goal)
         return self.ring.transition(walk)
 
     def _relabel(self, walk: Walk, count: int, goal: Array) -> None:
-        """The first `count` walks as they would have been, had `goal` [count, g] been meant from the first step."""
+        """Rewrite the first `count` walks in place, as if `goal` [count, g] had been desired throughout."""
         rule = self.rule
-        reward, terminated = walk.reward[:, :count], walk.terminated[:, :count]  # of the walk itself
-        achieved = walk.next_obs[:, :count, self.goal.achieved]
-        desired = self.goal.desired
-        before = np.concatenate([walk.obs[None, :count, desired], walk.next_obs[:-1, :count, desired]])  # of each step
+        reward, terminated = walk.reward[:, :count], walk.terminated[:, :count]  # views: writing changes the walk
+        achieved = self.goal.read(walk.next_obs[:, :count], self.goal.achieved)
+        seen = np.concatenate([walk.obs[None, :count], walk.next_obs[:-1, :count]])  # per step
+        before = self.goal.read(seen, self.goal.desired)
         cost = reward - rule.reward(achieved, before) if rule.cost else np.float32(0)
         died = terminated & ~rule.terminated(achieved, before) if terminated.any() else False
         reward[:] = rule.reward(achieved, goal) + cost
         terminated[:] = rule.terminated(achieved, goal) | died
-        walk.obs[:count, self.goal.desired] = goal
-        walk.next_obs[:, :count, self.goal.desired] = goal
+        self.goal.write(walk.obs[:count], goal)
+        self.goal.write(walk.next_obs[:, :count], goal)

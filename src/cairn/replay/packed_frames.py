@@ -1,4 +1,4 @@
-"""Where the frames of a replay lie: as they are, on a GPU too, or compressed by zlib. None loses any."""
+"""Storage of frames: plain, mirrored on a GPU, or compressed by zlib. All are lossless."""
 
 from __future__ import annotations
 
@@ -15,25 +15,33 @@ from cairn.core.types import Array
 from cairn.replay.checksums import Sums
 from cairn.replay.storage import Storage
 
-LEVEL = 1  # zlib's fastest
+LEVEL = 1  # zlib's fastest level
 
 
 class Store(Protocol):
     """Numbered slots of one frame each."""
 
-    def write(self, slot: Array, frame: Array) -> None: ...
-    def read(self, slot: Array) -> Tensor: ...
-    def holds(self, slot: Array) -> Array:
-        """Whether what was last written there is there still."""
+    def write(self, slot: Array, frame: Array) -> None:
+        """Store frames [n, ...] in slots [n]."""
 
-    def save(self) -> dict[str, Any]: ...
-    def load(self, saved: dict[str, Any]) -> None: ...
+    def read(self, slot: Array) -> Tensor:
+        """The frames [..., *frame] of slots [...]."""
+
+    def holds(self, slot: Array) -> Array:
+        """[...] bool: whether the last frame written to each slot is still stored."""
+
+    def save(self) -> dict[str, Any]:
+        """The state for a checkpoint, once the files are on disk."""
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from a checkpoint. Raises CairnError where the files do not match it."""
+
     def slotted(self) -> dict[str, Array]:
-        """The arrays that hold something for each slot."""
+        """The arrays that have an item for each slot."""
 
 
 class Plain:
-    """An array of frames."""
+    """Frames in one array."""
 
     def __init__(self, slots: int, shape: tuple[int, ...], dtype: str, folder: Path | None) -> None:
         self.storage = Storage({"frames": ((slots, *shape), dtype)}, folder)
@@ -60,7 +68,7 @@ class Plain:
 
 
 class Mirrored(Plain):
-    """An array of frames with its like on a device, where it is read: batches need not cross to it."""
+    """Frames in one array, with a copy on a device from which batches are read."""
 
     def __init__(self, slots: int, shape: tuple[int, ...], dtype: str, folder: Path | None, device: str) -> None:
         super().__init__(slots, shape, dtype, folder)
@@ -82,18 +90,20 @@ class Mirrored(Plain):
 
 
 class Packed:
-    """A ring of bytes: each frame lies behind the one written before it, and its slot says where and how long it is.
+    """Compressed frames in a ring of bytes; each slot has the place and the length of its frame.
 
-    `live` frames of `each` bytes are kept, more where they take less and fewer where they take more. As elsewhere
-    there is `slack` besides for what is written after a checkpoint, and what the last two need is never overwritten:
-    frames that take too much for that end the run with a sentence.
+    There is room for `live` frames of `each` bytes, or more smaller ones, or fewer larger ones. `slack` frames more are
+    kept
+    for what is written after a checkpoint. What the last two checkpoints need is never overwritten: if frames take too
+    many
+    bytes for that, CairnError ends the run.
     """
 
     def __init__(
         self, slots: int, shape: tuple[int, ...], dtype: str, folder: Path | None, *, each: int, live: int, slack: int
     ) -> None:
         self.shape, self.dtype, self.each = shape, dtype, each
-        whole = int(np.prod(shape)) * np.dtype(dtype).itemsize + 64  # what zlib may make of noise
+        whole = int(np.prod(shape)) * np.dtype(dtype).itemsize + 64  # zlib can enlarge noise
         self.live, self.size = max(each * live, 8 * whole), max(each * live, 8 * whole) + each * slack + whole
         fields: dict[str, tuple[tuple[int, ...], str]] = {
             "packed": ((self.size,), "uint8"),
@@ -103,14 +113,14 @@ class Packed:
         self.storage = Storage(fields, folder)
         self.bytes, self.place, self.length = (self.storage.arrays[name] for name in fields)
         self.sums = Sums("packed", self.bytes)
-        self.written = 0  # bytes since the beginning
-        self.marks: list[int] | None = None  # how many there were at the last two checkpoints
+        self.written = 0  # bytes so far
+        self.marks: list[int] | None = None  # `written` at the last two checkpoints
 
     def write(self, slot: Array, frame: Array) -> None:
         for at, one in zip(slot.tolist(), frame, strict=True):
             packed = np.frombuffer(zlib.compress(one.tobytes(), LEVEL), np.uint8)
             start = self.written % self.size
-            if start + len(packed) > self.size:  # it lies in one piece
+            if start + len(packed) > self.size:  # a frame must be contiguous
                 self.written += self.size - start
                 start = 0
             end = self.written + len(packed)
@@ -123,7 +133,7 @@ class Packed:
             self.place[at], self.length[at], self.written = self.written, len(packed), end
 
     def read(self, slot: Array) -> Tensor:
-        """[...] -> [..., *frame]; a frame that is asked for twice is unpacked once."""
+        """The frames [..., *frame] of slots [...]; a frame that occurs twice is decompressed once."""
         which, again = np.unique(slot, return_inverse=True)
         start = self.place[which] % self.size
         spans = np.stack([start, start + self.length[which]], 1).tolist()

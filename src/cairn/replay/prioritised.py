@@ -1,4 +1,4 @@
-"""Prioritised replay (Schaul et al. 2016): what was predicted badly is drawn more often, over a ring or over frames."""
+"""Prioritised replay (Schaul et al. 2016), over a ring or over frames: large errors are sampled more often."""
 
 from __future__ import annotations
 
@@ -18,17 +18,22 @@ from cairn.replay.ring import Ring
 from cairn.replay.storage import Storage
 from cairn.replay.sum_tree import SumTree
 
-LEAST = 1e-6  # ε: no transition is never drawn again
-COPIES = 3  # of the priorities on disk: two checkpoints stand while a third is written
+LEAST = 1e-6  # ε: every transition can be drawn again
+COPIES = 3  # copies of the priorities on disk: two checkpoints exist while a third is written
 
 
 class Prioritised:
     """P(i) = pᵢ / Σp with pᵢ = (|δᵢ| + ε)^α; a new transition has the highest priority so far.
 
-    A batch's range is drawn in equal parts, one from each, as the paper does. Its errors come back by
-    `update_priorities` and are read when the next batch is drawn, so that nobody waits for a device before.
+    A batch is stratified: one transition from each of B equal parts of the total priority, as in the paper. Its errors
+    arrive by `update_priorities` and are read when the next batch is drawn, so that no GPU is waited for in between.
 
-    Priorities of stored transitions change, unlike all else in a replay: every checkpoint has a copy of its own.
+    Priorities of stored transitions change, unlike all else in a replay, so every checkpoint has its own copy.
+
+    Args:
+        replay: Where steps are stored.
+        alpha: The exponent α; 0 is uniform.
+        folder: Where to keep memory-mapped files; None keeps everything in memory.
     """
 
     def __init__(self, replay: Ring | Frames, *, alpha: float, folder: Path | None = None) -> None:
@@ -36,14 +41,15 @@ class Prioritised:
         self.ring = replay.ring
         self.tree = SumTree(self.ring.total)
         self.peak = 1.0
-        self.first = 0  # the oldest row that has a priority
+        self.first = 0  # the oldest row with a priority
         self.drawn: Array = np.zeros(0, np.int64)  # cells of the last batch
-        self.errors: Tensor | None = None  # of it, where they were told and not yet read
+        self.errors: Tensor | None = None  # its errors, until they are read
         self.saves = 0
         self.storage = Storage({"priorities": ((COPIES, 1 + self.ring.total), "float64")}, folder)
 
     @property
     def generator(self) -> Generator:
+        """The random generator of all samples."""
         return self.ring.generator
 
     def __len__(self) -> int:
@@ -52,7 +58,7 @@ class Prioritised:
     def add(self, obs: Array, action: Array, step: Step) -> None:
         self.replay.add(obs, action, step)
         self._set_row(self.ring.rows - 1, self.peak * step.valid)
-        while self.first < self.replay.first:  # what is not to be drawn any more
+        while self.first < self.replay.first:  # rows that are no longer stored
             self._set_row(self.first, 0.0)
             self.first += 1
 
@@ -61,7 +67,7 @@ class Prioritised:
         self.tree.set((row * count + np.arange(count)) % self.ring.total, priority)
 
     def sample(self, batch: int) -> WeightedTransition:
-        """Transitions by their priority, with 1/(N P(i)): how much rarer each was to be drawn than evenly."""
+        """Transitions drawn by priority, with their importance weights 1/(N P(i))."""
         self._read_errors()
         total = self.tree.total
         if total == 0.0:
@@ -69,7 +75,7 @@ class Prioritised:
         part = torch.rand(batch, generator=self.generator, dtype=torch.float64).numpy() + np.arange(batch)
         at = self.tree.find(part / batch * total)
         newest = self.ring.rows * self.ring.num_envs - 1
-        self.drawn = newest - (newest - at) % self.ring.total  # counted from the beginning of the run
+        self.drawn = newest - (newest - at) % self.ring.total  # numbered from the beginning of the run
         weight = total / (len(self) * self.tree.leaves[at])
         return WeightedTransition(
             **self.replay.gather(self.drawn).__dict__, weight=torch.from_numpy(weight.astype(np.float32))
@@ -85,7 +91,7 @@ class Prioritised:
         self.update_priorities(errors)
 
     def update_priorities(self, errors: Tensor) -> None:
-        """|δ| [B] of the last batch."""
+        """Set the priorities of the last batch from its errors |δ| [B]."""
         self.errors = errors
 
     def _read_errors(self) -> None:
@@ -93,7 +99,7 @@ class Prioritised:
             return
         priority = (self.errors.cpu().numpy().astype(np.float64) + LEAST) ** self.alpha
         self.errors = None
-        there = self.drawn >= self.first * self.ring.num_envs  # some may have been overwritten since
+        there = self.drawn >= self.first * self.ring.num_envs  # some may be overwritten by now
         self.tree.set(self.drawn[there] % self.ring.total, priority[there])
         self.peak = max(self.peak, float(priority.max()))
 

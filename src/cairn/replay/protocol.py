@@ -1,4 +1,4 @@
-"""What loops and checkpoints ask of a replay, and what a replay is made from."""
+"""The interface of replays for loops and checkpoints, and the plan a replay is made from."""
 
 from __future__ import annotations
 
@@ -17,37 +17,50 @@ BATCHES_AT_ONCE = 8
 
 
 class Checkpointable(Protocol):
-    """What a checkpoint asks of a replay: `cut` before a reset of every environment, `save` after it."""
+    """A replay that checkpoints can hold. Call `cut` before all environments are reset, and `save` after it."""
 
     @property
-    def generator(self) -> Generator: ...
-    def cut(self) -> None: ...
-    def save(self) -> dict[str, Any]: ...
-    def load(self, saved: dict[str, Any]) -> None: ...
+    def generator(self) -> Generator:
+        """The random generator of all samples."""
+
+    def cut(self) -> None:
+        """End all open episodes with the newest row: the environments are about to be reset."""
+
+    def save(self) -> dict[str, Any]:
+        """The state for a checkpoint, once mapped files are on disk."""
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from a checkpoint. Raises CairnError where the files do not match it."""
 
 
 class Replay(Checkpointable, Protocol):
-    """Add steps, sample batches."""
+    """Stores steps and samples batches; its length is the number of transitions that can be sampled."""
 
     @property
     def batches_at_once(self) -> int:
-        """Batches that may be drawn together, before the first of them is learned from."""
+        """Batches that may be drawn together before the first of them is learned from."""
 
     def __len__(self) -> int: ...
-    def add(self, obs: Array, action: Array, step: Step) -> None: ...
-    def sample(self, batch: int) -> Transition: ...
+    def add(self, obs: Array, action: Array, step: Step) -> None:
+        """Store one step of N environments: obs [N, ...], action [N] or [N, dim]."""
+
+    def sample(self, batch: int) -> Transition:
+        """A batch of `batch` transitions."""
+
     def after_update(self, metrics: Metrics) -> None:
-        """Called with the metrics of the update that the last batch was drawn for."""
+        """Receive the metrics of the update with the last batch."""
 
 
 class EvenDraw:
-    """A replay whose draws do not depend on what was learned."""
+    """Base of replays whose sampling does not depend on what was learned."""
 
     @property
     def batches_at_once(self) -> int:
+        """Several batches can be drawn together."""
         return BATCHES_AT_ONCE
 
     def after_update(self, metrics: Metrics) -> None:
+        """Do nothing."""
         return None
 
 
@@ -58,9 +71,9 @@ class ReplayPlan:
     spec: Spec
     num_envs: int
     generator: Generator
-    slack: int  # rows kept beyond the capacity, so that a checkpoint's are not overwritten
-    folder: Path | None  # of memory-mapped files; None: in memory
+    slack: int  # rows beyond the capacity, so that those of a checkpoint are not overwritten
+    folder: Path | None  # folder of memory-mapped files; None: in memory
     device: str
-    hindsight: str  # which goals replay is relabelled with; "off": none
+    hindsight: str  # strategy of hindsight replay; "off": none
     hindsight_k: int
-    goal_rule: Callable[[], GoalRule]  # CairnError where the task has none
+    goal_rule: Callable[[], GoalRule]  # raises CairnError where the task has none

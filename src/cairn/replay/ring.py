@@ -1,4 +1,4 @@
-"""Uniform replay: a ring of time steps, each holding one transition of every environment."""
+"""Uniform replay: a ring of rows, each with one transition of every environment."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST_REDRAWS = 1000
 class Walk:
     """n stored steps from each of B starts, copied out of the ring.
 
-    obs, action [B, ...] of the first step; next_obs [n, B, ...], reward, terminated [n, B] of all;
-    stops [n, B] where the episode ended or nothing newer is stored; None where n is 1
+    obs, action [B, ...] of the first step; next_obs [n, B, ...], reward, terminated [n, B] of all steps;
+    stops [n, B] where the episode ended or nothing newer is stored; None if n is 1
     """
 
     obs: Array
@@ -41,11 +41,24 @@ class Walk:
 class Ring(EvenDraw):
     """The last `capacity` transitions of N environments, in rows of N.
 
-    An observation is stored once: the successor of a row is the observation of the next one. Where an episode ended it
-    lies in `final`, which is filled densely: what was never written of it takes up no memory.
+    Each observation is stored once: the successor of a row is the observation of the next row. Where an episode ended,
+    the
+    successor is in `final`, which is filled densely: its unused part takes no memory.
 
-    Mapped onto files (`folder`), the ring IS the checkpoint's replay: it owns `slack` rows more than it samples from,
-    so what was written after a checkpoint never overwrites what that checkpoint needs. A checkpoint stores `rows`.
+    With a `folder`, arrays are memory-mapped files and a checkpoint need not copy them. The ring has `slack` rows more
+    than
+    it samples from, so rows written after a checkpoint do not overwrite those that it needs. A checkpoint stores
+    `rows`.
+
+    Args:
+        capacity: Transitions to sample from.
+        num_envs: Environments per row.
+        spec: The task's spaces.
+        generator: Draws the samples.
+        gamma: Discount factor of n-step returns.
+        n: Steps of an n-step return.
+        slack: Further rows to keep for checkpoints.
+        folder: Where to keep memory-mapped files; None keeps everything in memory.
     """
 
     def __init__(
@@ -61,16 +74,16 @@ class Ring(EvenDraw):
         folder: Path | None = None,
     ) -> None:
         self.live = max(capacity // num_envs, 1)  # rows to sample from
-        self.size = self.live + slack + 1  # rows stored; one more for the newest row's successor
+        self.size = self.live + slack + 1  # rows in all; one more for the newest successor
         self.num_envs, self.gamma, self.n = num_envs, gamma, n
         self.generator = generator
-        self.rows = self.finals = 0  # written since the beginning
+        self.rows = self.finals = 0  # written so far
         lead = (self.size, num_envs)
         self.storage = Storage(
             {
                 "obs": ((*lead, *spec.obs_shape), spec.obs_dtype),
                 "final": ((self.size * num_envs, *spec.obs_shape), spec.obs_dtype),
-                "final_at": (lead, "int32"),  # 1 + the place in `final`; 0 where the next row holds the successor
+                "final_at": (lead, "int32"),  # 1 + index in `final`; 0: the next row has it
                 "action": ((*lead, *spec.action_shape), spec.action_dtype),
                 "reward": (lead, "float32"),
                 "terminated": (lead, "bool"),
@@ -82,7 +95,7 @@ class Ring(EvenDraw):
         self.arrays = self.storage.arrays
         self.has_fillers = False
         self.sums: dict[str, Sums] = {}
-        # the same memory as [size · N, ...], indexed by cell
+        # views [size · N, ...], indexed by cell
         self.total = self.size * num_envs
         self.final = self.arrays["final"]
         self.cells = {k: v.reshape(self.total, *v.shape[2:]) for k, v in self.arrays.items() if k != "final"}
@@ -92,18 +105,18 @@ class Ring(EvenDraw):
 
     @staticmethod
     def bytes_each(spec: Spec) -> int:
-        """Memory that a transition takes, but for the last observation of its episode."""
+        """Bytes of memory per transition, without the last observations of episodes."""
         obs = math.prod(spec.obs_shape) * np.dtype(spec.obs_dtype).itemsize
         action = math.prod(spec.action_shape) * np.dtype(spec.action_dtype).itemsize
-        return obs + action + 4 + 4 + 3  # where its episode's last is, reward, three flags
+        return obs + action + 4 + 4 + 3  # final_at, reward, three flags
 
     @property
     def ring(self) -> Ring:
-        """Itself: a replay of frames has its ring under the same name."""
+        """The ring itself, as `Frames.ring` is that of a replay of frames."""
         return self
 
     def add(self, obs: Array, action: Array, step: Step) -> None:
-        """Store one step of every environment. `obs` is the last step's `obs`, as the loops have it."""
+        """Store one step of every environment: obs [N, ...], which is the last step's `obs`, and the action."""
         at = self.rows % self.size
         row = {
             "obs": obs,
@@ -122,19 +135,19 @@ class Ring(EvenDraw):
             self._keep_successors(at, ended)
         if not step.valid.all():
             self.has_fillers = True
-            if self.rows > 0:  # whatever was open before a lost step was cut there
+            if self.rows > 0:  # a lost step truncates the open episode
                 self.arrays["truncated"][at - 1] |= ~step.valid
         self.rows += 1
 
     def cut(self) -> None:
-        """The environments are about to be reset: what is open ends here, bootstrapping from its successor."""
+        """Truncate all open episodes: the environments are about to be reset."""
         if self.rows > 0:
             at = (self.rows - 1) % self.size
             self.arrays["truncated"][at] = True
             self._keep_successors(at, self.arrays["final_at"][at] == 0)
 
     def _keep_successors(self, at: int, which: Array) -> None:
-        """The next row will hold the first observation of another episode: keep what lies there now."""
+        """Copy successors to `final`, because the next row will begin other episodes."""
         found = self.arrays["obs"][(at + 1) % self.size][which]
         places = (self.finals + np.arange(len(found))) % self.total
         self.final[places] = found
@@ -142,7 +155,7 @@ class Ring(EvenDraw):
         self.finals += len(found)
 
     def successors(self, at: Array) -> Array:
-        """next_obs of stored cells (modulo the ring), a copy."""
+        """A copy of next_obs for stored cells (modulo the ring)."""
         out = self.cells["obs"].take(at + self.num_envs, 0, mode="wrap")
         place = self.cells["final_at"].take(at, mode="wrap")
         ended = place.nonzero()
@@ -151,13 +164,13 @@ class Ring(EvenDraw):
 
     @property
     def first(self) -> int:
-        """The oldest row to sample from, counted from the beginning of the run."""
+        """The oldest row to sample from, numbered from the beginning of the run."""
         return max(self.rows - self.live, 0)
 
     def draw(self, batch: int, newest: int | None = None) -> Array:
-        """Uniform cells of `batch` stored transitions: row · N + env, rows counted from the beginning of the run.
+        """Random cells [B] of stored transitions: row · N + env, with rows numbered from the beginning of the run.
 
-        With `newest`, only from so many rows.
+        With `newest`, only from that many newest rows.
         """
         first = self.first if newest is None else max(self.first, self.rows - newest)
         low, high = first * self.num_envs, self.rows * self.num_envs
@@ -174,11 +187,11 @@ class Ring(EvenDraw):
         return cell
 
     def sample(self, batch: int) -> Transition:
-        """n-step transitions; a walk that meets the newest row stops there and bootstraps earlier."""
+        """A batch of n-step transitions. Where fewer than n steps are stored, the return bootstraps earlier."""
         return self.gather(self.draw(batch))
 
     def gather(self, cell: Array) -> Transition:
-        """The transitions that start at these cells."""
+        """The transitions that start at these cells [B]."""
         return self.transition(self.walk(cell))
 
     def walk(self, cell: Array) -> Walk:
@@ -192,7 +205,7 @@ class Ring(EvenDraw):
             newest = rows >= (self.rows - 1) * self.num_envs
             stops = cells["terminated"].take(at) | cells["truncated"].take(at) | newest
         return Walk(
-            obs=cells["obs"].take(start, 0, mode="wrap"),  # the mode that neither checks nor buffers
+            obs=cells["obs"].take(start, 0, mode="wrap"),  # the fastest mode: no bounds check, no buffering
             action=cells["action"].take(start, 0, mode="wrap"),
             next_obs=self.successors(at),
             reward=cells["reward"].take(at, mode="wrap"),
@@ -213,7 +226,7 @@ class Ring(EvenDraw):
         return Transition(tensor(walk.obs), tensor(walk.action), reward, next_obs, discount)
 
     def save(self) -> dict[str, Any]:
-        """What a checkpoint must remember of us, once the mapped files are on disk."""
+        """The state for a checkpoint, once mapped files are on disk."""
         self.storage.sync()
         kept = {"rows": self.rows, "finals": self.finals, "size": self.size}
         return {
@@ -223,6 +236,7 @@ class Ring(EvenDraw):
         }
 
     def load(self, saved: dict[str, Any]) -> None:
+        """Continue from a checkpoint. Raises CairnError where the files do not match it."""
         if saved["size"] != self.size:
             raise CairnError(f"the replay files hold {saved['size']} rows where this run needs {self.size}.")
         self.storage.must_be_found()
@@ -232,7 +246,7 @@ class Ring(EvenDraw):
         self._sums_of(lambda sums, span: sums.check(*span, told.get(sums.name)))
 
     def _sums_of(self, do: Callable[[Sums, tuple[int, int]], Any]) -> dict[str, Any]:
-        """What a checkpoint needs: the rows to sample from, then the last observations that these name."""
+        """Apply `do` to the checksums of all arrays, over the rows to sample from and the `final` ones of these."""
         if self.storage.folder is None:
             return {}
         self.sums = self.sums or {name: Sums(name, array) for name, array in self.arrays.items()}

@@ -14,23 +14,23 @@ from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
 
-# the files of all replays: a start that came to nothing removes these and no others
+# the files of all replays; after a failed start only these are removed
 NAMES = ["obs", "final", "final_at", "action", "reward", "terminated", "truncated", "valid"]  # of a ring
 NAMES += ["episode_start", "episode_end", "target", "window_cell", "window_length"]  # of episodes and windows
 NAMES += ["frames", "packed", "place", "length", "priorities", "advantage"]
 
 
 class Storage:
-    """Named arrays of fixed shape. With a folder each is a file; `sync` makes what was written survive a power cut."""
+    """Named arrays of fixed shape. With a folder each is a file, and `sync` writes it to disk."""
 
     def __init__(
         self, fields: dict[str, tuple[tuple[int, ...], str]], folder: Path | None = None, *, grow: bool = False
     ) -> None:
-        """With `grow` a file that is shorter is lengthened, and keeps what it holds."""
+        """With `grow`, a shorter file is lengthened and keeps its contents."""
         self.folder = folder
         self.maps: list[mmap.mmap] = []
-        self.missing: list[Path] = []  # files that were not there and were made now,
-        self.misfits: list[Path] = []  # or are of another size and were left as they are
+        self.missing: list[Path] = []  # files that did not exist and were made,
+        self.misfits: list[Path] = []  # or have another size and were left alone
         self.arrays: dict[str, Array] = {}
         for name, (shape, dtype) in fields.items():
             assert name in NAMES
@@ -52,7 +52,7 @@ class Storage:
             self.missing.append(path)
         with open(path, "r+b" if path.exists() else "w+b") as file:
             try:
-                # Reserve every block now: writing a mapped hole on a full disk would kill the process.
+                # Reserve every block now: writing to a hole in a mapped file on a full disk kills the process.
                 os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -68,7 +68,7 @@ class Storage:
         return np.frombuffer(mapped, dtype).reshape(shape)
 
     def must_be_found(self) -> None:
-        """CairnError where a file was missing; what was made in its place goes, or a second try would believe it."""
+        """Raise CairnError where files were missing. New ones are removed, or a second try would use them."""
         if self.missing or self.misfits:
             for path in self.missing:
                 path.unlink(missing_ok=True)
@@ -76,5 +76,6 @@ class Storage:
             raise CairnError(f"the replay files of this run are missing or cut short ({names}).")
 
     def sync(self) -> None:
+        """Write all mapped files to disk, so that they survive a power cut."""
         for mapped in self.maps:
             mapped.flush()

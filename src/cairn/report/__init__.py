@@ -1,1 +1,1 @@
-"""Pictures of what a policy does."""
+"""The report page, and its pictures: curves, plans and films."""

@@ -1,4 +1,4 @@
-"""Curves of several seeds as one: their mean and the range between the lowest and the highest."""
+"""Curves of several seeds as one: their mean and their range."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cairn.runs.curves import Point
 
 @dataclass(frozen=True)
 class Band:
-    """Several seeds of one curve at the same steps [n]: their mean, the lowest, the highest, and how many there are."""
+    """Several seeds of one curve at the same steps [n]: mean, lowest, highest, and number of seeds."""
 
     steps: list[int]
     mean: list[float]
@@ -23,9 +23,9 @@ class Band:
 
 
 def band(curves: Sequence[Sequence[Point]], stopped: Sequence[bool]) -> Band | None:
-    """At each step measured by any seed, those whose curve spans it, straight lines between their points.
+    """At each step that any seed has, the seeds whose curve includes it, interpolated linearly.
 
-    A seed that `stopped` since it was solved stands at its last value from there on; one that broke off counts no more.
+    A seed that `stopped` because it was solved keeps its last value; one that was interrupted ends there.
     """
     pairs = [(ordered(c), s) for c, s in zip(curves, stopped, strict=True)]
     pairs = [(c, s) for c, s in pairs if c]

@@ -1,4 +1,4 @@
-"""Runs beside one another: those of one configuration as a group, and the options in which groups differ."""
+"""Compares runs: groups with the same configuration, and the options in which groups differ."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ NOT_LEARNING = NOT_HASHED - {"name"}  # runs of different names are different gr
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one configuration, which differ in their seeds and in what does not bear on learning."""
+    """Runs of one configuration, which differ only in their seeds and in what does not affect learning."""
 
     label: str
     runs: tuple[RunFolder, ...]
 
     @property
     def first(self) -> RunFolder:
+        """The first run."""
         return self.runs[0]
 
     def best(self) -> RunFolder:
-        """The run of the best evaluation."""
+        """The run with the best evaluation."""
         return max(self.runs, key=lambda run: max((p.value for p in run.evaluations), default=-math.inf))
 
 
 def flat(config: dict[str, Any], at: str = "") -> dict[str, str]:
-    """{"agent.lr": "0.001", ...}: every option by its name on the command line, its value as text."""
+    """All options by their names on the command line, with values as text: {"agent.lr": "0.001", ...}."""
     found: dict[str, str] = {}
     for key, value in config.items():
         name = f"{at}{key}"
@@ -48,14 +49,14 @@ def flat(config: dict[str, Any], at: str = "") -> dict[str, str]:
 
 
 def _whole(value: Any) -> Any:
-    """500.0 is 500: whether a field was written as a float is no difference."""
+    """500.0 becomes 500, so that integers and floats compare equal."""
     if isinstance(value, list):
         return [_whole(v) for v in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < MOST else value
 
 
 def grouped(runs: Sequence[RunFolder]) -> list[Group]:
-    """Runs of one recipe and configuration together, in the order they were named; labels tell groups apart."""
+    """Groups of runs with the same recipe and configuration, in order; their labels are unique."""
     together: dict[str, list[RunFolder]] = {}
     for run in runs:
         learning = {k: v for k, v in run.config.items() if k not in NOT_LEARNING}
@@ -66,7 +67,7 @@ def grouped(runs: Sequence[RunFolder]) -> list[Group]:
 
 
 def _label(members: tuple[RunFolder, ...], sets: Sequence[tuple[RunFolder, ...]]) -> str:
-    """The recipe's name; where others share it, with the options that tell it from each of them."""
+    """The recipe's name and, if other groups share it, the options that distinguish this one."""
     name, mine = members[0].name, flat(members[0].config)
     others = [flat(s[0].config) for s in sets if s is not members and s[0].name == name]
     if not others:
@@ -81,7 +82,7 @@ def _label(members: tuple[RunFolder, ...], sets: Sequence[tuple[RunFolder, ...]]
 
 
 def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
-    """Options that are not the same in all runs, with each group's value; the seed is no difference."""
+    """Options that differ between runs, except the seed, with each group's values."""
     if len({id(run) for group in groups for run in group.runs}) < 2:
         return []
     flats = [[flat(run.config) for run in group.runs] for group in groups]
@@ -95,7 +96,7 @@ def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
 
 
 def changed(run: RunFolder) -> list[tuple[str, str, str]] | None:
-    """(option, as the recipe ships, as it was run) where they differ; None where no recipe has that name."""
+    """(option, value in the recipe, value in the run) where they differ; None if no recipe has that name."""
     if run.name not in RECIPES:
         return None
     ships, ran = flat(to_json(RECIPES[run.name])), flat(run.config)

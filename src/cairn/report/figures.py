@@ -1,4 +1,4 @@
-"""The pictures of a report: learning curves over seeds, episodes from above, films and images of run folders."""
+"""The figures of a report: learning curves over seeds, episodes from above, films and images."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEDS = (
 
 
 def _series(groups: Sequence[tuple[int, Group]], name: str, *, held: bool = False) -> list[svg.Series]:
-    """`held`: seeds that stopped early, solved, stay at their last value."""
+    """One series per group. `held`: seeds that stopped early because they were solved keep their last value."""
     found = []
     for number, group in groups:
         lines = [ordered(run.curves.named.get(name, [])) for run in group.runs]
@@ -41,7 +41,7 @@ def _figure(series: list[svg.Series], title: str, *, share: bool, target: float 
 
 
 def _panels(report: Report) -> dict[tuple[str, str], list[tuple[int, Group]]]:
-    """Groups of one task and one measure can share axes."""
+    """Groups by task and metric: these share axes."""
     panels: dict[tuple[str, str], list[tuple[int, Group]]] = {}
     for number, group in enumerate(report.groups):
         panels.setdefault((group.first.env, group.first.metric), []).append((number, group))
@@ -49,6 +49,7 @@ def _panels(report: Report) -> dict[tuple[str, str], list[tuple[int, Group]]]:
 
 
 def curves(report: Report) -> Html | None:
+    """Learning curves of evaluations and of training."""
     figures = []
     for (env, metric), groups in _panels(report).items():
         targets = {group.first.target for _, group in groups}
@@ -69,7 +70,7 @@ def curves(report: Report) -> Html | None:
 
 
 def more_curves(report: Report) -> Html | None:
-    """Every other metric, for whoever looks for the reason of something."""
+    """All other metrics."""
     figures = []
     for (env, metric), groups in _panels(report).items():
         names = dict.fromkeys(name for _, group in groups for run in group.runs for name in run.curves.named)
@@ -84,6 +85,7 @@ def more_curves(report: Report) -> Html | None:
 
 
 def plans(report: Report) -> Html | None:
+    """Episodes of the best policies, from above."""
     figures = []
     for plan in report.plans:
         played = [t.episode for t in plan.traces]
@@ -109,6 +111,7 @@ def _subgoals(trace: Trace) -> str:
 
 
 def media(report: Report, *, live: bool) -> list[Html] | None:
+    """Films and images of the run folders; None on a live page."""
     if live or not report.runs:
         return None
     figures, without = [], []

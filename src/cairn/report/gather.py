@@ -1,4 +1,4 @@
-"""What a report shows: runs read and grouped, policies played, and a sentence for each thing that is missing."""
+"""Collects what a report shows: runs, groups, played policies, and a sentence for each thing that is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cairn.report.runs import RunFolder, find_runs, read_run
 from cairn.runs.checkpoint import load_policy
 from cairn.runs.evaluation import as_policy
 
-PLACES = 3  # axes of a goal that can be a place
+PLACES = 3  # dimensions of a goal that can be a position
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Report:
-    """All that a page shows, and a sentence for each thing that it could not."""
+    """Everything that a page shows, and a sentence for each thing that could not be read."""
 
     groups: list[Group]
     plans: list[Plan]
@@ -40,16 +40,18 @@ class Report:
 
     @property
     def runs(self) -> list[RunFolder]:
+        """The runs of all groups."""
         return [run for group in self.groups for run in group.runs]
 
 
 def gather(
     paths: Iterable[Path], *, episodes: int = 0, media: bool = True, results: Path | None = None, trust: bool = False
 ) -> Report:
-    """Read the runs, and let the best policy of each group play `episodes` where there is something to see from above.
+    """Read the runs, and let the best policy of each group play `episodes` if it can be drawn from above.
 
-    A policy whose task would import a module is played only where the user trusts the files. What is wrong with one
-    run is a sentence of the report, and never keeps the others from it.
+    Policies whose task imports a module are played only with `trust`. A fault of one run becomes a sentence of the
+    report,
+    and does not affect the others.
     """
     runs: list[RunFolder] = []
     faults: list[str] = []
@@ -66,7 +68,7 @@ def gather(
         [plan for group in groups if (plan := _plan(group, episodes, trust, faults)) is not None] if episodes else []
     )
     recorded = _recorded(groups, results, faults)
-    said = [" ".join(plain(fault).split()) for fault in faults]  # a line each, wherever it is shown
+    said = [" ".join(plain(fault).split()) for fault in faults]  # one line each
     return Report(groups, plans, recorded, list(dict.fromkeys(said)))
 
 
@@ -83,14 +85,14 @@ def _plan(group: Group, episodes: int, trust: bool, faults: list[str]) -> Plan |
             return None
         return Plan(group, run, *play_all(player, saved.task.for_scoring(), episodes=episodes))
     except CairnError as error:
-        faults.append(str(error))
-    except Exception as error:  # the task is anyone's code
+        faults.append(f"{run.path} was not played, so it has no picture from above: {error}")
+    except Exception as error:  # a task's code may raise anything
         faults.append(f"{run.path} could not be played for its picture: {type(error).__name__}: {error}.")
     return None
 
 
 def _recorded(groups: Sequence[Group], folder: Path | None, faults: list[str]) -> list[dict[str, object]]:
-    """What `results` keeps of these recipes."""
+    """The recorded results of these recipes."""
     found: list[dict[str, object]] = []
     for name in dict.fromkeys(g.first.name for g in groups if folder is not None and changed(g.first) is not None):
         try:

@@ -1,4 +1,4 @@
-"""The report of runs in progress, served to this machine alone."""
+"""Serves the report of runs in progress, on this machine only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Server(ThreadingHTTPServer):
-    """Reads the runs anew for every visit; films and played episodes are left to the page that is written."""
+    """Reads the runs for every visit. Films and played episodes appear only on the written page."""
 
     daemon_threads = True
 
@@ -33,24 +33,27 @@ class Server(ThreadingHTTPServer):
             raise CairnError(f"port is {port}; it must be at most 65535.") from None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A visitor who leaves before the page has come is no error."""
+        """Ignore visitors who disconnect early."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
+        """The URL of the page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
 
 class Visit(BaseHTTPRequestHandler):
-    """GET / and nothing else. A page of another site that had its name point here is turned away by its Host."""
+    """Answers GET / only. Checks the Host header, so that no other site can read the page by DNS rebinding."""
 
     server: Server
 
     def do_GET(self) -> None:
+        """Send the page."""
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
+        """Send the headers of the page."""
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:
@@ -69,11 +72,11 @@ class Visit(BaseHTTPRequestHandler):
             self.wfile.write(made)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Visits are no news."""
+        """Log nothing."""
 
 
 def serve(paths: Sequence[Path], *, port: int, refresh: int) -> None:
-    """Until Ctrl-C."""
+    """Serve the page until Ctrl-C. Raises CairnError where a run folder is missing or the port is taken."""
     missing = [path for path in paths if not path.is_dir()]
     if missing:
         raise CairnError(f"there is no run folder {missing[0]}; start the training first.")

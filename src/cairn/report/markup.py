@@ -1,4 +1,4 @@
-"""HTML and SVG from Python: whatever is not marked as markup is text, and text is escaped. Names may be hostile."""
+"""Builds HTML and SVG. Everything that is not marked as markup is escaped: names may be hostile."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import html
 
 from cairn.core.untrusted import printable
 
-CLOSED = {"meta", "link", "img", "path", "line", "rect", "circle", "polygon"}  # without children they close themselves
+CLOSED = {"meta", "link", "img", "path", "line", "rect", "circle", "polygon"}  # self-closing without children
 
 
 class Html(str):
-    """Markup that is ready to stand in a page. Only the functions of this file may make one."""
+    """Markup that is safe to insert into a page. Only functions of this file may make one."""
 
 
 def plain(value: object) -> str:
-    """Any value as text that pages and terminals can hold: control characters and halves of surrogates become �."""
+    """Any value as printable text: control characters and lone surrogates become �."""
     return printable(value)
 
 
@@ -25,9 +25,10 @@ def text(value: object) -> Html:
 
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
-    """<tag attribute="...">children</tag>; children that are no Html are escaped, as is every attribute.
+    """<tag attribute="...">children</tag>; attributes, and children that are not Html, are escaped.
 
-    `class_` is class, `aria_label` is aria-label; True is an attribute without a value, None and False are none.
+    `class_` stands for class and `aria_label` for aria-label. True gives an attribute without a value, None and False
+    none.
     """
     told = ""
     for name, value in attributes.items():
@@ -41,7 +42,7 @@ def el(tag: str, *children: object, **attributes: object) -> Html:
 
 
 def join(parts: object) -> Html:
-    """Parts one after another: sequences are taken apart, None is nothing, text is escaped."""
+    """Concatenate parts: sequences are flattened, None is skipped, text is escaped."""
     if parts is None:
         return Html("")
     if isinstance(parts, Html):
@@ -52,14 +53,15 @@ def join(parts: object) -> Html:
 
 
 def data_uri(kind: str, data: bytes) -> Html:
-    """A file as an address that holds it."""
+    """A file as a data: URI."""
     return Html(f"data:{kind};base64,{base64.b64encode(data).decode()}")
 
 
 def document(head: object, body: object) -> Html:
+    """A whole HTML document."""
     return Html(f'<!DOCTYPE html>\n<html lang="en">{el("head", head)}{el("body", body)}</html>\n')
 
 
 def sheet(css: str) -> Html:
-    """A style sheet of our own, as it is."""
+    """A style sheet, not escaped."""
     return Html(f"<style>{css}</style>")

@@ -1,4 +1,4 @@
-"""The report of some runs: one page that holds all it shows, without a script, an address or a font from elsewhere."""
+"""The report of some runs: one self-contained page without scripts, links or fonts from elsewhere."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cairn.report.style import CSS
 from cairn.report.tables import configuration, evaluations, remarks
 
 POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"  # nothing from outside, no script
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:"  # no external resources, no scripts
 )
-FAULTS = 8  # shown at once
+FAULTS = 8  # faults shown without unfolding
 NAMED = 4  # recipes in the title
 
 
 def page(report: Report, *, refresh: int = 0) -> Html:
-    """The whole document. `refresh`: it is served, and asks for itself anew after so many seconds."""
+    """The whole document. With `refresh`, the page is served and reloads itself after that many seconds."""
     names = list(dict.fromkeys(g.first.name for g in report.groups))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     title = f"Cairn: {', '.join(names[:NAMED]) or 'no run yet'}{more}"
@@ -97,7 +97,7 @@ def _in_short(report: Report) -> Html | None:
 def write(
     paths: Iterable[Path], out: Path, *, episodes: int, results: Path | None = None, trust: bool = False
 ) -> Report:
-    """Make the page of these runs and write it, whole or not at all; CairnError where there is nothing to show."""
+    """Make the page of these runs and write it atomically. Raises CairnError where there is nothing to show."""
     report = gather(paths, episodes=episodes, results=results, trust=trust)
     if not report.runs:
         raise CairnError(" ".join(report.faults) or "name at least one run folder.")

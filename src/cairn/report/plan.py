@@ -1,4 +1,4 @@
-"""A top view of episodes: where the agent went, which subgoals it was given, what it was to reach."""
+"""A top view of episodes: the agent's path, its subgoals and its goal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cairn.core.types import Array, Episode, Spec
 from cairn.envs.task import LONGEST, Task
 from cairn.report.play import play
 from cairn.vector.checks import close_env
-from cairn.vector.protocol import spec_of_env
+from cairn.vector.spaces import spec_of_env
 
 KINDS = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One episode seen from above: path [T + 1, 2]; subgoals [n, 2] in the order they were asked for; goal [2]."""
+    """One episode from above: path [T + 1, 2]; subgoals [n, 2] in the order they were chosen; goal [2]."""
 
     path: Array
     subgoals: Array
@@ -33,13 +33,13 @@ class Trace:
 
 
 def needs(out: Path) -> None:
-    """CairnError where a plan cannot be drawn, whatever it is named: an extra is missing."""
+    """Raise CairnError where matplotlib is missing."""
     if importlib.util.find_spec("matplotlib") is None:
         raise CairnError(f"drawing the plan {out} needs an extra: pip install 'cairn-rl[plot]'.")
 
 
 def draw(player: Player, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
-    """Play `episodes` from fresh seeds and draw them into one picture."""
+    """Play `episodes` with new seeds and draw them into one picture; returns the episodes."""
     needs(out)
     traces, floor = play_all(player, task, episodes=episodes, seed=seed)
     _picture(traces, floor, task.id, out)
@@ -47,7 +47,7 @@ def draw(player: Player, task: Task, out: Path, *, episodes: int = 1, seed: int 
 
 
 def play_all(player: Player, task: Task, *, episodes: int, seed: int = 1000) -> tuple[list[Trace], Region | None]:
-    """Episodes from fresh seeds in one environment, and the floor of the task where it tells of one."""
+    """Traces of episodes with new seeds in one environment, and the task's reachable region if it has one."""
     env = task()
     try:
         return [trace(player, env, task.id, seed + k, task.longest) for k in range(episodes)], spec_of_env(env)[
@@ -58,7 +58,7 @@ def play_all(player: Player, task: Task, *, episodes: int, seed: int = 1000) -> 
 
 
 def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int, longest: int = LONGEST) -> Trace:
-    """Play one episode of the task of that name and note where it went."""
+    """Play one episode of the task called `name` and record its path."""
     spec, _ = spec_of_env(env)
     where = axes(player, spec)
     if where is None:
@@ -78,7 +78,7 @@ def trace(player: Player, env: gym.Env[Any, Any], name: str, seed: int, longest:
 
 
 def axes(player: Player, spec: Spec) -> slice | None:
-    """The two entries of the flat observation that are x and y; None where there are none."""
+    """The two entries of the flat observation that are x and y; None if there are none."""
     positions = player.agent.positions
     if positions is None and spec.goal is not None:
         positions = spec.goal.achieved

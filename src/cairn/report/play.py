@@ -1,4 +1,4 @@
-"""One episode of a policy, watched step by step: what a film and a plan are made from."""
+"""Plays one episode of a policy step by step, for films and plans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from cairn.algorithms.player import Player
 from cairn.core.types import Array, Episode
 from cairn.envs.task import LONGEST, say_cut
 from cairn.runs.evaluation import Policy
-from cairn.vector.protocol import spec_of_env, success_of
+from cairn.vector.protocol import success_of
+from cairn.vector.spaces import spec_of_env
 
 Watch = Callable[[Array, Array | None], None]
 
@@ -20,10 +21,15 @@ Watch = Callable[[Array, Array | None], None]
 def play(
     policy: Policy | Player, env: gym.Env[Any, Any], *, seed: int, watch: Watch, longest: int = LONGEST
 ) -> Episode:
-    """Play from `seed`; `watch` is shown every observation [...], the last too, and the subgoal [d] made for there.
+    """Play an episode; returns its result.
 
-    It is asked before the step is taken: the environment still is where the observation was made. The episode is cut
-    after `longest` steps, which is said once.
+    Args:
+        policy: The policy.
+        env: The environment.
+        seed: Seed of the reset.
+        watch: Called with every observation [...], the last one too, and the current subgoal [d] or None. It is called
+            before the step, when the environment is still in the state of the observation.
+        longest: Steps after which the episode is cut, which is printed once.
     """
     spec, layout = spec_of_env(env)
     player = policy if isinstance(policy, Player) else None

@@ -1,4 +1,4 @@
-"""Run folders as a report reads them: whatever can be read, and a sentence for each thing that cannot."""
+"""Reads run folders for a report: whatever can be read, and a sentence for each thing that cannot."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from cairn.runs.evaluation_log import EVALUATIONS, read_evaluations
 
 PICTURES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
-LARGEST = 64 * 2**20  # bytes of one picture or film that a page takes in
-MEDIA = 100  # pictures and films of one run that a page takes in
-MOST = 1e15  # a step or a value beyond this is no measurement
-APART = 1e-4  # relative: metrics.csv keeps six figures
+LARGEST = 64 * 2**20  # bytes of one image or film on a page
+MEDIA = 100  # images and films of one run on a page
+MOST = 1e15  # larger steps and values count as invalid
+APART = 1e-4  # relative; metrics.csv has six digits
 
 
 @dataclass(frozen=True)
@@ -33,65 +33,73 @@ class Media:
     """A picture or a film of a run folder."""
 
     name: str
-    kind: str  # its media type
+    kind: str  # media type
     data: bytes
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """What a run folder told. `config` is plain JSON; `faults` are sentences on what could not be read."""
+    """The contents of a run folder. `config` is plain JSON; `faults` say what could not be read."""
 
     path: Path
     config: dict[str, Any]
     curves: Curves
     remarks: list[dict[str, Any]] = field(default_factory=list)
-    score: dict[str, Any] | None = None  # over fresh episodes, where score.json keeps it
+    score: dict[str, Any] | None = None  # of score.json, over fresh episodes
     media: tuple[Media, ...] = ()
     faults: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
+        """The name of the run: of its recipe, else its task, else its folder."""
         return str(self.config.get("name") or self.config.get("env") or self.path.name)
 
     @property
     def env(self) -> str:
+        """The task's id."""
         return str(self.config.get("env") or "an unknown task")
 
     @property
     def agent(self) -> str:
+        """The algorithm's name."""
         stored = self.config.get("agent")
         kind = str(stored.get("kind", "")) if isinstance(stored, dict) else ""
         return kind.removesuffix("Config").lower() or "an unknown agent"
 
     @property
     def seed(self) -> str:
+        """The seed as text; ? if unknown."""
         return str(self.config.get("seed", "?"))
 
     @property
     def metric(self) -> str:
+        """The recipe's metric."""
         metric = self.config.get("metric")
         return metric if isinstance(metric, str) and metric in MEASURES else "return"
 
     @property
     def target(self) -> float | None:
+        """The recipe's target; None without one."""
         return as_number(self.config.get("target"))
 
     @property
     def steps(self) -> int:
-        """Those it is to take; 0 where that is not known."""
+        """The number of steps of the run; 0 if unknown."""
         return int(as_number(self.config.get("steps")) or 0)
 
     @property
     def evaluations(self) -> list[Point]:
+        """The evaluations, by the recipe's metric."""
         return ordered(self.curves.named.get(MEASURES[self.metric], []))
 
     @property
     def solved(self) -> bool:
-        """Stopped early, since its target held."""
+        """Whether the run stopped early because it held its target."""
         return held(self.evaluations, self.target, max(int(as_number(self.config.get("hold")) or 1), 1))
 
     @property
     def state(self) -> str:
+        """The state of the run in words."""
         last = self.curves.last()
         if self.solved:
             return "target held"
@@ -101,7 +109,7 @@ class RunFolder:
 
 
 def as_number(value: object) -> float | None:
-    """A finite number, or None for anything else: files may hold what they like."""
+    """A finite number; None for anything else, because files may contain anything."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -111,13 +119,13 @@ def as_number(value: object) -> float | None:
 
 
 def ordered(points: Sequence[Point]) -> list[Point]:
-    """By step, one a step (the last written), and only numbers that can be drawn."""
+    """The points sorted by step, one per step (the last written), without values that cannot be drawn."""
     sane = [p for p in finite(list(points)) if 0 <= p.step < MOST and abs(p.value) < MOST]
     return sorted({p.step: p for p in sane}.values())
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """Each folder once; one that is no run itself but holds runs, as a sweep's does, stands for those."""
+    """Each folder once. A folder that is not a run but contains runs, such as a sweep's, stands for these."""
     found: dict[Path, Path] = {}
     for path in paths:
         inner = [] if _is_run(path) else [child for child in _inside(path) if _is_run(child)]
@@ -127,7 +135,7 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
 
 
 def _is_run(path: Path) -> bool:
-    return any(os.path.isfile(path / name) for name in ("config.json", "metrics.csv"))  # False where it may not look
+    return any(os.path.isfile(path / name) for name in ("config.json", "metrics.csv"))  # False without permission
 
 
 def _inside(path: Path) -> list[Path]:
@@ -138,7 +146,7 @@ def _inside(path: Path) -> list[Path]:
 
 
 def read_run(path: Path, *, media: bool = True) -> RunFolder:
-    """All that a run folder tells; CairnError where it tells nothing."""
+    """The contents of a run folder. Raises CairnError where nothing can be read."""
     if not path.exists():
         raise CairnError(f"there is no run folder {path}.")
     if not path.is_dir():
@@ -174,7 +182,7 @@ def _json(path: Path, faults: list[str]) -> dict[str, Any] | None:
 
 
 def _config(path: Path, faults: list[str]) -> dict[str, Any]:
-    """The recipe; fields that recipes did not have then stand at their defaults, so that old runs join new ones."""
+    """The recipe. Fields that are newer than the run get their defaults, so that old runs join new ones."""
     body = _json(path, faults)
     if body is None:
         if not path.exists():
@@ -215,7 +223,7 @@ def _score(path: Path, faults: list[str]) -> dict[str, Any] | None:
 
 
 def _check_evaluations(path: Path, curves: Curves, faults: list[str]) -> None:
-    """evaluations.npz keeps every episode: a mean that metrics.csv tells otherwise was altered by hand."""
+    """Compare the means in metrics.csv with the episodes in evaluations.npz: a difference was made by hand."""
     file = path / EVALUATIONS
     if file.is_symlink():
         faults.append(f"{file} is refused: it is a link.")
@@ -246,7 +254,7 @@ def _check_policy(path: Path, faults: list[str]) -> None:
 
 
 def _media(path: Path, faults: list[str]) -> tuple[Media, ...]:
-    """video.mp4 (else the first film) and the pictures beside it."""
+    """video.mp4, or else the first film, and the images of the folder."""
     files = sorted(p for p in path.iterdir() if p.suffix.lower() in FILMS | PICTURES)[:MEDIA]
     films = sorted((p for p in files if p.suffix.lower() in FILMS), key=lambda p: (p.name != "video.mp4", p.name))
     found = [_medium(p, faults) for p in films[:1] + [p for p in files if p.suffix.lower() in PICTURES]]
@@ -256,7 +264,7 @@ def _media(path: Path, faults: list[str]) -> tuple[Media, ...]:
 def _medium(path: Path, faults: list[str]) -> Media | None:
     kind = (FILMS | PICTURES)[path.suffix.lower()]
     try:
-        data = read_bytes(path, LARGEST, links=False)  # a link could lead to any file of this machine
+        data = read_bytes(path, LARGEST, links=False)  # a link could lead to any file on this machine
     except CairnError as error:
         faults.append(f"{str(error).rstrip('.')}, and was left out.")
         return None

@@ -1,4 +1,4 @@
-"""How a report looks: on a phone, on a desk, by day and in the dark. tests/report measures the contrasts."""
+"""The style sheet of a report, for phones and desktops, light and dark. tests/report measures the contrasts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _variables(colours: dict[str, str]) -> str:
 
 
 def _group(k: int) -> str:
-    """The lines and surfaces of the k-th group."""
+    """The colours of the k-th group."""
     return f".line.c{k},.seed.c{k}{{stroke:var(--c{k})}}.band.c{k},.dot.c{k},.goal.c{k}{{fill:var(--c{k})}}\n"
 
 

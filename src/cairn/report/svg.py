@@ -1,4 +1,4 @@
-"""Pictures drawn as SVG: learning curves with their bands, and episodes seen from above. Colours come from the page."""
+"""SVG drawings: learning curves with bands, and episodes from above. Colours come from the page's style sheet."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cairn.report.markup import Html, el
 from cairn.report.plan import Trace
 from cairn.runs.curves import Point
 
-WIDTH, HEIGHT = 480, 300  # of the drawing; the page scales it, and its letters stay readable at 360 px
+WIDTH, HEIGHT = 480, 300  # size of the drawing; letters stay readable when a page scales it to 360 px
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 18, 42
-DASHES = ("", "7 4", "2 3", "9 3 2 3")  # tell groups apart where colours do not
-COLOURS = 8  # .c0 to .c7 of the page
-POINTS = 200  # of one line, at most
-MARKED = 30  # so few points are shown as dots that tell their value
+DASHES = ("", "7 4", "2 3", "9 3 2 3")  # distinguish groups without colours
+COLOURS = 8  # classes .c0 to .c7 of the style sheet
+POINTS = 200  # points of one line at most
+MARKED = 30  # up to this many points are drawn as dots with their values
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Series:
     """One group's curve: its band over seeds, and each seed's own line."""
 
     label: str
-    number: int  # of the group: its colour and dashes
+    number: int  # of the group; gives its colour and dashes
     band: Band
     seeds: Sequence[Sequence[Point]]
 
@@ -35,8 +35,8 @@ Scale = Callable[[float], float]
 
 
 def style(number: int) -> dict[str, str | None]:
-    """How the lines of a group look."""
-    dashes = DASHES[(number + number // COLOURS) % len(DASHES)]  # the ninth is not the first again
+    """The attributes of a group's lines."""
+    dashes = DASHES[(number + number // COLOURS) % len(DASHES)]  # so that the ninth group differs from the first
     return {"class_": f"line c{number % COLOURS}", "stroke_dasharray": dashes or None}
 
 
@@ -47,7 +47,7 @@ def swatch(number: int) -> Html:
 
 
 def chart(series: Sequence[Series], *, title: str, told: str, share: bool = False, target: float | None = None) -> Html:
-    """Value against steps. `told` describes it in words; `share` draws 0 to 1 as per cents."""
+    """A chart of values against steps. `told` describes it in words; `share` draws 0 to 1 as percentages."""
     values = [v for s in series for v in (*s.band.low, *s.band.high)] + ([] if target is None else [target])
     low, high = (min(0.0, *values), max(1.0, *values)) if share else _padded(min(values), max(values))
     last = max(max(s.band.steps) for s in series) or 1
@@ -103,7 +103,7 @@ def _axes(x: Scale, y: Scale, last: float, low: float, high: float, write: Calla
 def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
     spots = [f"{x(a):.1f} {y(b):.1f}" for a, b in points]
     if len(spots) == 1:
-        spots *= 2  # a line to itself: with round ends it is a dot
+        spots *= 2  # a line of length 0 with round ends is a dot
     return "M" + "L".join(spots)
 
 
@@ -118,7 +118,7 @@ def _padded(low: float, high: float) -> tuple[float, float]:
 
 
 def thinned(count: int, most: int = POINTS) -> list[int]:
-    """At most `most` of the indices 0 to count - 1, evenly, with both ends."""
+    """At most `most` of the indices 0 to count - 1, evenly spaced, with both ends."""
     if count <= most:
         return list(range(count))
     return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
@@ -139,7 +139,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def above(traces: Sequence[Trace], floor: Region | None, *, title: str, told: str, side: int = 400) -> Html:
-    """Episodes from above: the path, where it began (●), the subgoals (+), the goal (★); x to the right, y upwards."""
+    """Episodes from above: path, start (●), subgoals (+), goal (★); x to the right, y upwards."""
     spots = [(float(a), float(b)) for t in traces for a, b in (*t.path, *t.subgoals, *_goals(t))]
     spots += [(float(c[0]), float(c[1])) for box in (floor.boxes if floor else ()) for c in box]
     spots = [(a, b) for a, b in spots if math.isfinite(a) and math.isfinite(b)]

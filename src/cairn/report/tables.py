@@ -1,4 +1,4 @@
-"""The tables of a report: evaluations and results, what watchers said, configurations."""
+"""The tables of a report: evaluations, results, watchers' remarks, configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table(
     figures: Sequence[int] = (),
     caption: object = None,
 ) -> Html:
-    """The first cell of a row is its head. It scrolls by itself where it is wide, by keyboard too."""
+    """A table whose first cells are row heads. A wide table scrolls by itself, also by keyboard."""
     kinds = ["figure" if k in figures else None for k in range(len(heads))]
     top = el("tr", [el("th", head, scope="col", class_=kind) for head, kind in zip(heads, kinds, strict=True)])
     lines = []
@@ -34,6 +34,7 @@ def table(
 
 
 def evaluations(report: Report) -> list[Html] | None:
+    """One table of evaluations per group, and the recorded results."""
     parts = []
     scored = any(run.score is not None for run in report.runs)
     heads = ["run", "seed", "state", "steps", "time", "last evaluation", "best evaluation", "at step"]
@@ -80,7 +81,7 @@ def _fresh_figure(run: RunFolder) -> float | None:
 
 
 def _together(group: Group) -> str:
-    """What the seeds say together: of fresh episodes where every run has them, else of the last evaluations."""
+    """A summary over seeds: of fresh episodes if all runs have them, else of the last evaluations."""
     fresh = [_fresh_figure(run) for run in group.runs]
     last = [run.evaluations[-1].value if run.evaluations else None for run in group.runs]
     what, values = ("fresh episodes", fresh) if None not in fresh else ("last evaluations", last)
@@ -111,6 +112,7 @@ def _results_table(results: Sequence[dict[str, object]]) -> Html:
 
 
 def remarks(report: Report) -> list[Html] | None:
+    """The remarks of the watchers."""
     parts = []
     for run in report.runs:
         for remark in run.remarks:
@@ -128,6 +130,7 @@ def remarks(report: Report) -> list[Html] | None:
 
 
 def configuration(report: Report) -> list[Html] | None:
+    """The options that differ between groups and from the recipes, and all options."""
     parts = []
     rows = differences(report.groups)
     if rows:

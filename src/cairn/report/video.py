@@ -1,4 +1,4 @@
-"""A video of a policy at work, made without a screen."""
+"""Films a policy without a display."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from cairn.report.play import play
 from cairn.runs.evaluation import Policy
 from cairn.vector.checks import close_env
 
-SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # the colour of a subgoal
-SPHERE = 2  # MuJoCo's number for one
+SUBGOAL = (0.1, 0.5, 1.0, 0.8)  # colour of a subgoal
+SPHERE = 2  # MuJoCo's number of a sphere
 BALL = 0.015  # radius of a subgoal in MuJoCo, as a share of the world's extent
 KINDS = (".mp4", ".mkv", ".mov", ".avi")
 
 
 def prepare_headless() -> None:
-    """Let pygame draw without a screen where there is none; before it is imported. MuJoCo: see `envs.rendering`."""
+    """Let pygame draw without a display; call it before pygame is imported. For MuJoCo see `envs.rendering`."""
     if "DISPLAY" not in os.environ:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def needs(out: Path) -> None:
-    """CairnError where `out` cannot be a film: by its name, or because an extra is missing."""
+    """Raise CairnError where `out` is not a video's name, or an extra is missing."""
     if out.suffix.lower() not in KINDS:
         raise CairnError(f"{out} is not a video file; its name must end in {', '.join(KINDS)}.")
     if importlib.util.find_spec("imageio_ffmpeg") is None:
@@ -41,14 +41,14 @@ def needs(out: Path) -> None:
 
 
 def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1, seed: int = 1000) -> list[Episode]:
-    """Play `episodes` from fresh seeds, write every frame to `out`, and return how each went."""
+    """Play `episodes` with new seeds and write all frames to `out`; returns the episodes."""
     needs(out)
     import imageio.v2 as imageio
 
     env = replace(task, render_mode="rgb_array")()
     rate = int(env.metadata.get("render_fps") or 30)
     played: list[Episode] = []
-    part = out.with_name(f".{out.stem}.part{out.suffix}")  # a film that breaks off replaces none that was there
+    part = out.with_name(f".{out.stem}.part{out.suffix}")  # an incomplete film must not replace an older one
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         part.touch()
@@ -74,23 +74,23 @@ def record(policy: Policy | Player, task: Task, out: Path, *, episodes: int = 1,
 
 
 def _mark(env: Any, point: Array) -> None:
-    """Draw a subgoal into the next frame: by the task's own `mark`, or as a ball where MuJoCo draws."""
+    """Show a subgoal in the next frame: by the task's own `mark`, or as a ball in MuJoCo."""
     bare = env.unwrapped
     if hasattr(bare, "mark"):
         bare.mark(point)
         return
-    drawn = getattr(bare, "point_env", bare)  # a point in a maze is drawn by the point
+    drawn = getattr(bare, "point_env", bare)  # PointMaze draws its point environment
     renderer = getattr(drawn, "mujoco_renderer", None)
     if renderer is not None:
         size = BALL * float(drawn.model.stat.extent)
-        pos = np.concatenate([point, np.full(3, size)])[:3].astype(float)  # a flat task's lies on the ground
+        pos = np.concatenate([point, np.full(3, size)])[:3].astype(float)  # 2D subgoals lie on the ground
         renderer._get_viewer("rgb_array").add_marker(
             type=SPHERE, pos=pos, size=np.full(3, size), rgba=np.array(SUBGOAL)
         )
 
 
 def _frame(env: Any, name: str) -> Array:
-    """The environment as it stands; whatever drawing it raises is one sentence."""
+    """A frame of the environment. Raises CairnError where drawing fails."""
     try:
         image = env.render()
     except Exception as error:

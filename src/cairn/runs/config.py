@@ -8,35 +8,42 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from cairn.core.checks import fit
 from cairn.core.errors import CairnError
 from cairn.core.serialise import digest, from_json, to_json
 from cairn.core.untrusted import NotThere, read_json
 from cairn.recipes.recipe import Recipe
 from cairn.runs.disk import writing
-from cairn.runs.policy_card import check_task
+from cairn.runs.policy_card import check_task, say_so
 from cairn.runs.policy_files import checkpoints, training_note
 from cairn.runs.resume import check_recipe
 
 CONFIG = "config.json"
-MARKER = ".cairn-run"  # the file by which a run folder is known, see `folder`
+MARKER = ".cairn-run"  # marks a run folder, see `folder`
 
 
 def read_recipe(path: Path, *, trust: bool = False) -> Recipe:
-    """The recipe in a JSON file, or the one a run folder was started with; CairnError where there is none.
+    """The recipe in a JSON file, or the recipe of a run folder.
 
-    A task that would import a module by its name, or open a file, is refused where the user does not trust the file.
+    Raises:
+        CairnError: There is none, it is damaged, or it needs trust: its task imports a module by its name or opens a
+            file,
+            or it logs to a tracker, which may send it to a server.
     """
     alone = path.suffix == ".json" and not path.is_dir()
     recipe = _read(path, digested=False, alone=True) if alone else stored(path)[0]
+    if alone and recipe.log and not fit("trust", trust, bool):
+        told = say_so().partition(",")[0]
+        raise CairnError(f"{path} would log the run to {' and '.join(recipe.log)}; if you trust it, {told}.")
     for task in (recipe.task, recipe.judged_task):
         check_task(task, path if alone else path / CONFIG, trust=trust)
     return recipe
 
 
 def read_to_resume(folder: Path, named: Recipe, known: Container[str], *, trust: bool) -> Recipe:
-    """The recipe of the run in `folder`, which the user named by the recipe `named`; CairnError where it is another's.
+    """The recipe of the run in `folder`, which the user named by the recipe `named`.
 
-    What the run's task has and `named` has not is refused as in `read_recipe`.
+    Raises CairnError where the run is of another recipe, or needs trust as in `read_recipe` for what `named` lacks.
     """
     found = stored(folder)[0]
     check_recipe(found, named, folder, known)
@@ -46,7 +53,7 @@ def read_to_resume(folder: Path, named: Recipe, known: Container[str], *, trust:
 
 
 def stored(folder: Path) -> tuple[Recipe, str]:
-    """The recipe of a run, and what is wrong with its config.json: checkpoints hold the recipe too."""
+    """The recipe of a run, and the fault of its config.json, "" without one: checkpoints have the recipe too."""
     try:
         return _read(folder / CONFIG, digested=os.path.lexists(folder / MARKER)), ""
     except CairnError as error:
@@ -61,7 +68,7 @@ def stored(folder: Path) -> tuple[Recipe, str]:
 
 
 def first_steps(folder: Path, recipe: Recipe) -> int | None:
-    """How many steps the run in `folder` was started with; None where an older Cairn did not write it down."""
+    """The number of steps the run in `folder` was started with; None if an older Cairn did not write it."""
     if not checkpoints(folder / "checkpoints"):
         return recipe.steps
     steps = last_note(folder).get("first_steps")
@@ -69,7 +76,7 @@ def first_steps(folder: Path, recipe: Recipe) -> int | None:
 
 
 def last_note(folder: Path) -> dict[str, Any]:
-    """The counters of the newest checkpoint of a run that can be read; {} where there is none."""
+    """The counters of a run's newest readable checkpoint; {} without one."""
     for path in reversed(checkpoints(folder / "checkpoints")):
         try:
             return training_note(path)
@@ -100,7 +107,7 @@ def _read(path: Path, *, digested: bool, alone: bool = False) -> Recipe:
 
 
 def write_config(folder: Path, recipe: Recipe) -> None:
-    """Write config.json in one stroke, where it is not there already with these words."""
+    """Write config.json atomically, unless it already has these contents."""
     path, temporary = folder / CONFIG, folder / f".{CONFIG}.tmp"
     body: Mapping[str, Any] = to_json(recipe)
     try:

@@ -1,4 +1,4 @@
-"""What a run wrote down, read back: its curves and what its watchers said. A run may still be writing."""
+"""Reads what a run wrote: its curves and its watchers' remarks. The run may still be writing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cairn.core.errors import CairnError
 from cairn.core.metric import MEASURES
 from cairn.core.untrusted import MIB, NotThere, parse_json, read_text
 
-LOG, REMARKS = 64 * MIB, MIB  # bytes of metrics.csv and of watch.jsonl
+LOG, REMARKS = 64 * MIB, MIB  # largest sizes of metrics.csv and watch.jsonl, in bytes
 LINES = 2_000_000  # of metrics.csv
 SAID = {"step": int, "code": str, "severity": str, "what": str, "evidence": str, "remedy": str}  # a line of watch.jsonl
 
@@ -26,18 +26,18 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Curves:
-    """Every metric by its name, in the order written, and how many lines were no measurement."""
+    """All metrics by name, in the order they were written, and the number of unreadable lines."""
 
     named: dict[str, list[Point]]
     lost: int = 0
 
     def last(self) -> Point | None:
-        """The newest measurement of any name."""
+        """The newest measurement of any metric."""
         return max((points[-1] for points in self.named.values()), key=lambda p: (p.step, p.seconds), default=None)
 
 
 def read_curves(folder: Path) -> Curves:
-    """metrics.csv of a run folder; without one, no curves. A last line without its end is being written: not lost."""
+    """metrics.csv of a run folder; no curves without it. An unfinished last line does not count as lost."""
     path = folder / "metrics.csv"
     try:
         whole = read_text(path, LOG, links=False).split("\n")[:-1]
@@ -58,21 +58,22 @@ def read_curves(folder: Path) -> Curves:
 
 
 def evaluations(folder: Path, metric: str) -> list[Point]:
-    """The evaluations so far, by what the recipe is judged by: 'return' or 'success'."""
+    """The evaluations so far, by the recipe's metric: 'return' or 'success'."""
     return read_curves(folder).named.get(MEASURES[metric], [])
 
 
 def held(points: list[Point], target: float | None, hold: int) -> bool:
-    """Whether the last evaluations held the target, as often as it takes to stop a run early."""
+    """Whether the last evaluations held the target for as long as it takes to stop a run early."""
     return target is not None and len(points) >= hold and all(p.value >= target for p in points[-hold:])
 
 
 def finite(points: list[Point]) -> list[Point]:
+    """The points with finite values."""
     return [p for p in points if math.isfinite(p.value)]
 
 
 def read_remarks(folder: Path) -> tuple[list[dict[str, Any]], int]:
-    """What watchers said (step, code, severity, what, evidence, remedy), and how many lines say nothing."""
+    """Remarks of watchers (step, code, severity, what, evidence, remedy), and the number of unreadable lines."""
     path = folder / "watch.jsonl"
     try:
         lines = read_text(path, REMARKS, links=False).splitlines()

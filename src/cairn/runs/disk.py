@@ -1,4 +1,4 @@
-"""Writing to a disk that may be full, or read-only: one sentence that names the file."""
+"""Errors of full and read-only disks, as one sentence that names the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DiskError(CairnError):
-    """A file could not be written. A run adds where its last checkpoint is."""
+    """A file could not be written. A run adds the path of its last checkpoint."""
 
     def __init__(self, what: str, *, full: bool = False) -> None:
         super().__init__(f"{what}.")
@@ -22,7 +22,7 @@ class DiskError(CairnError):
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """An OSError inside becomes a sentence on `path`."""
+    """Context that turns an OSError into a DiskError for `path`."""
     try:
         yield
     except OSError as error:
@@ -30,6 +30,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def failure(path: Path, error: OSError) -> DiskError:
+    """The DiskError for an OSError at `path`."""
     if error.errno in FULL:
         return DiskError(f"the disk is full: {path} could not be written, and what was saved before stands", full=True)
     return DiskError(f"{path} could not be written: {error.strerror or error}")

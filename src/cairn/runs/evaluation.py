@@ -1,4 +1,4 @@
-"""Scores on fresh seeds: one episode a seed, whole episodes, no exploration."""
+"""Scores on fresh seeds: one whole episode per seed, without exploration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cairn.core.errors import EnvError
 from cairn.core.format import percent
 from cairn.core.types import Array, Episode, Step
 from cairn.envs.task import LONGEST, say_cut
-from cairn.nets.cnn import sees_images
+from cairn.nets.cnn import has_images
 from cairn.vector.protocol import Separate, Vector
 
 Policy = Callable[[Array], Array]
@@ -23,7 +23,18 @@ Policy = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Score:
-    """What a policy did over some episodes. `success` is None where the task does not tell."""
+    """The result of a policy over some episodes.
+
+    Attributes:
+        mean: Mean return.
+        std: Standard deviation of the returns.
+        success: Share of successful episodes; None where the task does not report success.
+        episodes: Number of episodes.
+        steps: Number of steps in all.
+        returns: Return of each episode, in the order of the seeds.
+        lengths: Steps of each episode.
+        successes: Success of each episode; None where it was not reported.
+    """
 
     mean: float
     std: float
@@ -36,8 +47,9 @@ class Score:
 
     @staticmethod
     def of(episodes: Sequence[Episode]) -> Score:
+        """The score of these episodes."""
         totals = [e.total for e in episodes]
-        told = any(e.success is not None for e in episodes)  # then silence is a failure
+        told = any(e.success is not None for e in episodes)  # then an unreported success is a failure
         return Score(
             mean=float(np.mean(totals)),
             std=float(np.std(totals)),
@@ -55,20 +67,34 @@ class Score:
 
 
 def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Player:
+    """The agent as a policy that maps observations to actions."""
     return Player(agent, explore=explore, device=device)
 
 
 def evaluate(
     policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool, *, longest: int = LONGEST
 ) -> Score | None:
-    """Play one episode from each seed, as many at a time as there are environments. None where `stop` said so.
+    """Play one episode from each seed, as many at a time as there are environments.
 
-    On a CPU an agent's score of a seed does not depend on what else is played with it. An episode is cut after
-    `longest` steps, which is said once.
+    On a CPU, an agent's result for a seed does not depend on the other seeds.
+
+    Args:
+        policy: Maps observations [N, ...] to actions.
+        envs: The environments.
+        seeds: One per episode.
+        stop: Called at every step; True ends the evaluation.
+        longest: Steps after which an episode is cut, which is printed once.
+
+    Returns:
+        The score; None if `stop` returned True.
+
+    Raises:
+        CairnError: The policy does not fit the environments.
+        EnvError: An environment keeps failing.
     """
     if isinstance(policy, Player):
         policy.must_suit(envs.spec)
-    images = isinstance(policy, Player) and sees_images(policy.agent.spec)
+    images = isinstance(policy, Player) and has_images(policy.agent.spec)
     with one_thread(unless=images):
         table = Table(policy, envs, seeds, longest)
         play = _apart if isinstance(envs, Separate) else _in_turns
@@ -76,7 +102,7 @@ def evaluate(
 
 
 class Table:
-    """Which environment plays which seed, and what came of each."""
+    """Which environment plays which seed, and the results."""
 
     def __init__(self, policy: Policy, envs: Any, seeds: Sequence[int], longest: int) -> None:
         self.envs, self.seeds, self.longest = envs, [int(seed) for seed in seeds], longest
@@ -84,13 +110,13 @@ class Table:
         self.policy = policy
         self.forget = getattr(policy, "forget", lambda ended: None)
         self.found: dict[int, Episode] = {}
-        self.number = np.zeros(envs.num_envs, np.int64)  # which of the seeds each environment plays
+        self.number = np.zeros(envs.num_envs, np.int64)  # number of the seed that each environment plays
         self.playing = np.zeros(envs.num_envs, bool)
         self.total, self.length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, np.int64)
         self.restarts = envs.restarts
 
     def begin(self, env: int, number: int) -> int:
-        """This environment is about to play that seed, which is returned."""
+        """Assign a seed to an environment, which is about to play it; returns the seed."""
         self.number[env], self.playing[env] = number, True
         self.total[env] = self.length[env] = 0
         if self.solo is not None:
@@ -100,6 +126,7 @@ class Table:
         return self.seeds[number]
 
     def step(self, obs: Array) -> Step:
+        """One step of all environments with the policy's actions."""
         if self.envs.restarts - self.restarts > len(self.seeds) + 10:
             raise EnvError(0, "keeps failing during evaluation")
         step: Step = self.envs.step(self.policy(obs) if self.solo is None else self.solo(obs, self.playing))
@@ -108,7 +135,7 @@ class Table:
         return step
 
     def done(self, step: Step) -> list[int]:
-        """The environments whose episode is over with this step, or is cut."""
+        """The environments whose episode ended with this step, or is cut."""
         counted = self.playing & step.valid
         self.length += counted
         self.total += np.where(counted, step.reward, 0)
@@ -123,7 +150,7 @@ class Table:
 
 
 def _apart(table: Table, stop: Callable[[], bool]) -> bool:
-    """Each environment begins its next seed when it is free, and rests when there is none."""
+    """Each environment begins its next seed when it is free, and pauses when there is none."""
     envs, first = table.envs, min(len(table.seeds), table.envs.num_envs)
     obs = envs.reset([*table.seeds[:first], *table.seeds[:1] * (envs.num_envs - first)])
     for env in range(first):
@@ -146,7 +173,7 @@ def _apart(table: Table, stop: Callable[[], bool]) -> bool:
 
 
 def _in_turns(table: Table, stop: Callable[[], bool]) -> bool:
-    """Environments that cannot be begun one by one: all play on until the last is through."""
+    """For environments that cannot be started one by one: all play on until the last one is done."""
     envs = table.envs
     for start in range(0, len(table.seeds), envs.num_envs):
         count = min(len(table.seeds) - start, envs.num_envs)

@@ -14,7 +14,7 @@ from cairn.core.untrusted import MIB
 from cairn.core.untrusted_zip import read_npz
 
 EVALUATIONS = "evaluations.npz"
-LARGEST = 256 * MIB  # bytes of it
+LARGEST = 256 * MIB  # bytes of the file
 
 
 class Evaluation(NamedTuple):
@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
 
 
 def as_arrays(rows: Sequence[Evaluation]) -> dict[str, Any]:
-    """timesteps [n], results [n, episodes], ep_lengths and, where any success was reported, successes."""
+    """The arrays timesteps [n], results [n, episodes], ep_lengths and, if any success was reported, successes."""
     if len({len(row.returns) for row in rows}) > 1:
         raise CairnError("evaluations of different numbers of episodes cannot be kept in one file.")
     steps, returns, lengths, successes = (list(column) for column in zip(*rows, strict=True))
@@ -38,10 +38,10 @@ def as_arrays(rows: Sequence[Evaluation]) -> dict[str, Any]:
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:
-    """The evaluations in such a file; NotThere where there is none, CairnError where it is damaged."""
+    """The evaluations in such a file. Raises NotThere without it, CairnError where it is damaged."""
     found = read_npz(path, ("timesteps", "results", "ep_lengths"), optional=("successes",), most=LARGEST)
     steps, results, lengths, told = (found.get(k) for k in ("timesteps", "results", "ep_lengths", "successes"))
-    assert steps is not None and results is not None and lengths is not None  # as read_npz has seen
+    assert steps is not None and results is not None and lengths is not None  # read_npz checked this
     fit = results.ndim == 2 and lengths.shape == results.shape and steps.shape == results.shape[:1]
     if not fit or (told is not None and told.shape != results.shape):
         raise CairnError(f"{path} is damaged: its arrays do not fit one another.")
@@ -51,11 +51,11 @@ def read_evaluations(path: Path) -> list[Evaluation]:
             Evaluation(int(step), tuple(map(float, row)), tuple(map(int, many)), tuple(flags.tolist()))
             for step, row, many, flags in zip(steps, results, lengths, successes, strict=True)
         ]
-    except (TypeError, ValueError, OverflowError) as error:  # text, NaN or infinity for a whole number
+    except (TypeError, ValueError, OverflowError) as error:  # text, NaN or infinity instead of an integer
         raise CairnError(f"{path} is damaged: it holds something else than numbers.") from error
 
 
 def checksum(rows: Sequence[Evaluation]) -> int:
-    """Of the evaluations themselves: the bytes of a zip differ each time it is written."""
+    """A checksum of the evaluations themselves: the bytes of a zip differ each time it is written."""
     plain = [(s, [*map(float, r)], [*map(int, n)], [*map(bool, told)]) for s, r, n, told in rows]
     return zlib.crc32(repr(plain).encode())

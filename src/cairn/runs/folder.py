@@ -1,4 +1,4 @@
-"""Run folders: their names, the marker by which Cairn knows its own, and what may be started or resumed in one."""
+"""Run folders: their names, the marker of Cairn's own folders, and what may be started or resumed in them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from cairn.runs.policy_files import checkpoints, read_card, recover
 from cairn.runs.tensorboard import PREFIX
 
 FORMAT = 1
-LONGEST = 150  # bytes of a folder's name; what is put behind it (-s3, -2) has room
-RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # names that Windows keeps for devices
+LONGEST = 150  # bytes of a folder's name, without suffixes such as -s3 and -2
+RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # device names on Windows
 
 
 # -- names
 
 
 def folder_name(text: str) -> str:
-    """`text` as a name that is valid for a folder or a file on every system: what is not becomes '-'."""
+    """`text` as a valid name for files on every system; other characters become '-'."""
     name = "".join(c if c.isprintable() and c not in '<>:"/\\|?*' else "-" for c in text)
     name = name.lstrip(" .-").rstrip(" .") or "run"
     if RESERVED.fullmatch(name):
@@ -41,7 +41,7 @@ def folder_name(text: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """A name that a user gave to a run; CairnError where no folder could be called so."""
+    """A user's name for a run. Raises CairnError where it is not a valid name of a folder."""
     if folder_name(name) != name:
         raise CairnError(
             f"{shown(name, 60)!r} cannot be the name of a run, because its folder is called after it; use letters,"
@@ -51,7 +51,7 @@ def check_name(name: str) -> str:
 
 
 def new_folder(root: Path, name: str, seed: int) -> Path:
-    """root/NAME-s0, or the next free root/NAME-s0-2, -3, ..."""
+    """The first free path of root/NAME-s0, root/NAME-s0-2, root/NAME-s0-3, ..."""
     stem = f"{folder_name(name)}-s{seed}"
     folder, k = root / stem, 1
     while os.path.lexists(folder):
@@ -61,7 +61,7 @@ def new_folder(root: Path, name: str, seed: int) -> Path:
 
 
 def folders_of(root: Path, name: str, seed: int | None = None) -> list[Path]:
-    """The folders that `new_folder` made for runs of this name (and seed), the one changed last at the end."""
+    """The folders that `new_folder` made for runs of this name (and seed), the last modified at the end."""
     seeds = r"\d+" if seed is None else str(seed)
     made = re.compile(rf"{re.escape(folder_name(name))}-s{seeds}(-\d+)?")
     found = [p for p in root.iterdir() if made.fullmatch(p.name) and p.is_dir()] if root.is_dir() else []
@@ -69,7 +69,7 @@ def folders_of(root: Path, name: str, seed: int | None = None) -> list[Path]:
 
 
 def run_path(out: str | Path) -> Path:
-    """The folder that a user named for a run."""
+    """The path of a folder that the user named for a run. Raises CairnError for an invalid name."""
     if not str(out).strip() or "\0" in str(out):
         raise CairnError(f"the folder of a run cannot be called {shown(str(out), 60)!r}; name one, or leave it out.")
     return Path(out)
@@ -79,20 +79,20 @@ def run_path(out: str | Path) -> Path:
 
 
 def marked(folder: Path) -> bool:
-    """Whether Cairn made this folder. CairnError where a newer Cairn did."""
+    """Whether Cairn made this folder. Raises CairnError where a newer Cairn did."""
     try:
         body = read_json(folder / MARKER, 4096)
     except NotThere:
         return False
     except CairnError:
-        return (folder / MARKER).is_file()  # damaged, but ours
+        return (folder / MARKER).is_file()  # damaged, but Cairn's
     if isinstance(body, dict) and isinstance(body.get("format"), int) and body["format"] > FORMAT:
         raise CairnError(f"{folder} is a run of a newer Cairn (format {body['format']}); upgrade Cairn.")
     return True
 
 
 def mark(folder: Path) -> None:
-    """Set the marker, where it is not there or damaged."""
+    """Write the marker where it is missing or damaged."""
     path, text = folder / MARKER, json.dumps({"format": FORMAT}) + "\n"
     with writing(path):
         if not path.is_file() or path.read_bytes() != text.encode():
@@ -100,7 +100,7 @@ def mark(folder: Path) -> None:
 
 
 def _earlier(folder: Path) -> bool:
-    """Whether this is a run of Cairn 0.1, which set no marker: its config.json and a policy in checkpoints/ say so."""
+    """Whether this is a run of Cairn 0.1, which had no marker but config.json and policies in checkpoints/."""
     try:
         read_recipe(folder, trust=True)
     except CairnError:
@@ -109,7 +109,7 @@ def _earlier(folder: Path) -> bool:
 
 
 def _whole(policy: Path) -> bool:
-    """Whether a policy's card is what was saved."""
+    """Whether the card of a policy is undamaged."""
     try:
         return bool(read_card(policy / "policy.json"))
     except CairnError:
@@ -117,7 +117,7 @@ def _whole(policy: Path) -> bool:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run."""
+    """Whether a folder contains a run."""
     return os.path.isdir(folder) and (marked(folder) or _earlier(folder))
 
 
@@ -126,9 +126,11 @@ def is_run(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def in_use(folder: Path | None, *, resume: bool) -> Iterator[Lock | None]:
-    """Hold the folder of a run while it is written. CairnError where it is not ours to write, or another writes it.
+    """Context that locks the folder of a run while it is written; gives the lock.
 
-    Whatever is refused is left as it was. A folder in which nothing came to be written is removed again.
+    Raises CairnError where the folder is not Cairn's, or another process writes it. What is refused is left unchanged.
+    A
+    folder in which nothing was written is removed again.
     """
     if folder is None:
         if resume:
@@ -143,9 +145,9 @@ def in_use(folder: Path | None, *, resume: bool) -> Iterator[Lock | None]:
         with Lock(folder, resume=resume) as lock:
             try:
                 recover(folder)
-                _check(folder, resume)  # another may have been quicker
+                _check(folder, resume)  # another process may have written it in the meantime
                 if resume and not marked(folder):
-                    write_config(folder, read_recipe(folder, trust=True))  # now with a digest
+                    write_config(folder, read_recipe(folder, trust=True))  # adds a digest
                 mark(folder)
                 if not checkpoints(folder / "checkpoints"):
                     _clear(folder)
@@ -153,13 +155,13 @@ def in_use(folder: Path | None, *, resume: bool) -> Iterator[Lock | None]:
             finally:
                 _leave(folder)
     finally:
-        with contextlib.suppress(OSError):  # not empty, or gone
+        with contextlib.suppress(OSError):  # not empty, or removed already
             for path in made:
                 path.rmdir()
 
 
 def _check(folder: Path, resume: bool) -> None:
-    """Whether a run may be started, or resumed, in this folder."""
+    """Raise CairnError where a run may not be started, or resumed, in this folder."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise CairnError(f"{folder} is a file; name a folder for the run.")
     with writing(folder):
@@ -167,12 +169,12 @@ def _check(folder: Path, resume: bool) -> None:
     ours = marked(folder) if held else False
     if resume and not (ours and CONFIG in held) and not _earlier(folder):
         if ours and checkpoints(folder / "checkpoints"):
-            return  # its settings stand in its checkpoints too
+            return  # checkpoints contain the settings too
         raise CairnError(f"{folder} holds no run to resume; start one without resume.")
     if resume or not held or set(held) <= {LOCK}:
         return
     if ours and CONFIG not in held and not checkpoints(folder / "checkpoints"):
-        return  # a start that came to nothing
+        return  # a start without results
     if ours or _earlier(folder):
         raise CairnError(f"{folder} already holds a run; resume it, or name another folder.")
     raise CairnError(
@@ -182,7 +184,7 @@ def _check(folder: Path, resume: bool) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a start left that came to no checkpoint. Only files that Cairn writes are touched."""
+    """Remove what a start without a checkpoint left behind. Touches only files that Cairn writes."""
     ours = [folder / "replay" / f"{name}.bin" for name in NAMES]
     ours += [folder / EVALUATIONS, *(folder / "tb").glob(f"{PREFIX}*")]
     for path in ours:
@@ -191,7 +193,7 @@ def _clear(folder: Path) -> None:
 
 
 def _leave(folder: Path) -> None:
-    """Where a start came to nothing, its files go, and the marker with them."""
+    """Remove the files and the marker of a start that wrote nothing."""
     if (folder / CONFIG).exists() or checkpoints(folder / "checkpoints"):
         return
     with contextlib.suppress(OSError):

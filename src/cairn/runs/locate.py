@@ -1,7 +1,7 @@
-"""Where a policy, a run or a zoo entry is found by its name.
+"""Finds policies, runs and zoo entries by name.
 
-A name is first taken as a path. The zoo is the one of the checkout, or the part of it that is installed with the
-package; a `zoo` in the current folder comes last. Runs are looked for in `runs` of the current folder.
+A name is first taken as a path. The zoo is that of the checkout, or the part of it that is installed with the package;
+a `zoo` in the current folder comes last. Runs are searched in `runs` of the current folder.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cairn.runs.policy_files import checkpoints
 
 RUNS = Path("runs")
 ZOO = "zoo"
-HERE = "the current folder"  # in sentences
+HERE = "the current folder"  # in messages
 
 
 def zoos() -> list[Path]:
-    """The folders that hold zoo entries, in the order they are searched."""
+    """The folders with zoo entries, in the order they are searched."""
     root = checkout()
     places = [PACKAGE / ZOO, Path(ZOO)] if root is None else [root / ZOO, PACKAGE / ZOO, Path(ZOO)]
     return list({place.resolve(): _nearby(place) for place in reversed(places) if place.is_dir()}.values())[::-1]
@@ -30,7 +30,7 @@ def zoos() -> list[Path]:
 def find_policy(path: Path) -> Path:
     """The policy folder behind a run folder, a checkpoint or a zoo entry: a run's best, else its newest.
 
-    `zoo/NAME` is found from any folder.
+    `zoo/NAME` is found from any folder. Raises CairnError where there is none.
     """
     path = _in_zoo(Path(fit("path", path, str)))
     if path.is_file():
@@ -40,7 +40,7 @@ def find_policy(path: Path) -> Path:
         )
     if not path.exists():
         raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry{_hint(path)}")
-    # .best.old: a run was killed between two renames, or is just renaming; whoever holds its lock puts it right
+    # .best.old: a run is renaming, or was killed between two renames; the next one with its lock repairs it
     for folder in (path, path / "best", path / ".best.old", *reversed(checkpoints(path / "checkpoints"))):
         if (folder / "policy.json").exists():
             return folder
@@ -48,25 +48,35 @@ def find_policy(path: Path) -> Path:
 
 
 def has_policy(path: Path) -> bool:
-    """Whether `find_policy` finds one."""
+    """Whether `find_policy` finds a policy."""
     try:
         return bool(find_policy(path))
     except CairnError:
         return False
 
 
-def find_source(name: str, use: str, *, own: Path | None = None, runs_first: bool = False) -> Path:
-    """The policy that a recipe names as its expert or its start: a folder, a zoo entry, or the newest run of that name.
+def find_source(name: str, use: str, *, own: Path | None = None, runs_first: bool = False, zips: bool = False) -> Path:
+    """The policy that a recipe names as expert or start: a folder, a zoo entry, or the newest run of that name.
 
-    `own` is the folder of the run itself, which is never its source. `use` completes the sentence of the error.
+    Args:
+        name: What the recipe says.
+        use: Completes the sentence of the error, such as "start from".
+        own: The folder of the run itself, which cannot be its own source.
+        runs_first: Whether runs are searched before the zoo.
+        zips: Whether it may also be a zip of Stable-Baselines3.
+
+    Raises:
+        CairnError: There is no such policy.
     """
     given, zoo = _in_zoo(Path(name)), [place / name for place in zoos()]
+    if zips and given.suffix == ".zip" and given.is_file():
+        return given
     runs = list(reversed(folders_of(RUNS, name)))
     for folder in (given, *(runs + zoo if runs_first else zoo + runs)):
         if has_policy(folder) and (own is None or folder.resolve() != own.resolve()):
             return folder
     if given.exists():
-        find_policy(given)  # says what is wrong with it
+        find_policy(given)  # raises with the reason
         raise CairnError(f"{name} is this run's own folder: there is nothing in it to {use}.")
     looked = _listed([HERE, *zoos(), RUNS])
     raise CairnError(
@@ -75,7 +85,7 @@ def find_source(name: str, use: str, *, own: Path | None = None, runs_first: boo
 
 
 def _in_zoo(path: Path) -> Path:
-    """A path as it is; where there is none and it begins with `zoo/`, that entry of the zoo."""
+    """The path itself; if it does not exist and begins with `zoo/`, that entry of the zoo."""
     if path.exists() or path.parts[:1] != (ZOO,):
         return path
     entries = (zoo.joinpath(*path.parts[1:]) for zoo in zoos())
@@ -83,7 +93,7 @@ def _in_zoo(path: Path) -> Path:
 
 
 def _hint(path: Path) -> str:
-    """Where a relative path that leads nowhere was looked for, and what its name may have meant."""
+    """Where a missing relative path was searched, and what its name may mean."""
     if path.is_absolute():
         return "."
     if path.parts[:1] == (ZOO,):
@@ -100,6 +110,6 @@ def _listed(places: Sequence[Path | str]) -> str:
 
 
 def _nearby(path: Path) -> Path:
-    """Relative to the current folder where it lies in it: shorter to read."""
+    """The path relative to the current folder if it is inside, because that is shorter."""
     whole, here = path.resolve(), Path.cwd()
     return whole.relative_to(here) if whole.is_relative_to(here) else whole

@@ -1,10 +1,11 @@
-"""One writer per run folder: a lock that a killed process gives up at once, on a shared disk as well as it can.
+"""One writer per run folder: a lock that a killed process releases at once, if possible also on shared disks.
 
-The lock is `lockf`'s on the file .lock: the system drops it when its process ends, however it ends, no child inherits
-it, and most network file systems pass it on. For those that do not, the file also says who holds it and is written
-anew every few seconds: a holder on another machine that was heard of recently is respected, one that was not is gone.
-Where the system grants the lock and only the sign of life is recent (a job was killed and put on another machine), the
-next one waits for two beats.
+The lock is `lockf` on the file .lock. The system releases it when its process ends in any way, child processes do not
+inherit it, and most network file systems support it. For the others, the file also names its holder and is rewritten
+every few seconds. A holder on another machine is respected as long as the file was rewritten recently. If the system
+grants the lock but the file is recent (a job was killed and restarted on another machine), the new process waits for
+two
+beats.
 """
 
 from __future__ import annotations
@@ -28,29 +29,29 @@ from cairn.core.errors import CairnError
 from cairn.runs.disk import writing
 
 LOCK = ".lock"
-BEAT = 15.0  # s between two signs of life
-LOOK = 0.5  # s between two looks, while a sign of life is waited for
-STALE = 90.0  # s without one, after which a holder on another machine is taken to be gone
-SIZE = 512  # bytes, always as many: a sign of life needs no room on the disk
+BEAT = 15.0  # seconds between two writes of the holder
+LOOK = 0.5  # seconds between two looks while waiting
+STALE = 90.0  # seconds without one after which a holder on another machine counts as gone
+SIZE = 512  # bytes of the file, constant, so that a rewrite needs no disk space
 BUSY = (errno.EACCES, errno.EAGAIN)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
-_held: dict[tuple[int, int, int], str] = {}  # process, device and inode of the locks held here: `lockf` is per process
+_held: dict[tuple[int, int, int], str] = {}  # process, device, inode -> token of locks held here
 _guard = threading.Lock()
 
 
 class Lock:
-    """Use as a context. CairnError on entry where another process, or thread, writes this folder."""
+    """A context. Entering raises CairnError where another process or thread writes this folder."""
 
     def __init__(self, folder: Path, *, resume: bool = False) -> None:
         self.folder, self.path, self.resume = folder, folder / LOCK, resume
         self.token = secrets.token_hex(8)
         self.handle = -1
-        self.granted = False  # whether the file system has locks, and gave us this one
-        self.until = 0.0  # until when a sign of life is waited for, and the last one
+        self.granted = False  # the file system has locks and granted this one
+        self.until = 0.0  # until when to wait; what the file said
         self.last_sign: dict[str, Any] = {}
         self.stop = threading.Event()
-        self.lost = False  # another has taken over, because we were not heard of for long
+        self.lost = False  # another process took over after a long silence
 
     def __enter__(self) -> Self:
         while True:
@@ -71,10 +72,10 @@ class Lock:
             _held.pop(self.key, None)
             if self._reads().get("token") == self.token:
                 os.ftruncate(self.handle, 0)
-            os.close(self.handle)  # and with it the lock
+            os.close(self.handle)  # releases the lock
 
     def check(self) -> None:
-        """CairnError where another has taken over: whatever is written now would be mixed with its files."""
+        """Raise CairnError where another process took over: further writes would mix with its files."""
         if self.lost or self._reads().get("token") != self.token:
             self.lost = True
             raise CairnError(f"another process has taken over {self.folder}; this one stops and writes no more.")
@@ -82,18 +83,18 @@ class Lock:
     # -- taking it
 
     def _take(self) -> bool:
-        """Take it, or return False where it is too early to say whether it can be taken. CairnError where it cannot."""
+        """Take the lock; False if it is too early to tell whether it is free. Raises CairnError if it is taken."""
         known = _key(self.path)
-        if known is not None and known in _held:  # not even opened: closing it would give up the lock held here
+        if known is not None and known in _held:  # not opened, because closing it would release the lock
             raise self._refusal({"host": socket.gethostname(), "pid": os.getpid()})
-        self.handle = self._open()  # anew for every look, so that a network file system asks its server
+        self.handle = self._open()  # opened again for every look, so that a network file system asks its server
         try:
             free = self._locked()
             found = self._reads()
             if not free or _alive(found):
                 raise self._refusal(found if found or free else self._patiently())
             wait = self._elsewhere(found) and not self._silent(found)
-            if wait or _key(self.path) != _key(self.handle):  # or it was removed by whoever held it
+            if wait or _key(self.path) != _key(self.handle):  # the holder may have removed the file
                 os.close(self.handle)
                 return False
         except BaseException:
@@ -120,7 +121,7 @@ class Lock:
         return handle
 
     def _locked(self) -> bool:
-        """Whether the lock is ours now."""
+        """Whether the lock is granted."""
         try:
             fcntl.lockf(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -128,18 +129,18 @@ class Lock:
                 return False
             if error.errno not in UNSUPPORTED:
                 raise CairnError(f"{self.path} cannot be locked: {error.strerror}.") from error
-            return True  # no locks on this file system: what the file says must do
+            return True  # this file system has no locks: rely on what the file says
         self.granted = True
         return True
 
     def _elsewhere(self, found: dict[str, Any]) -> bool:
-        """Whether the lock is held on another machine that was heard of recently, by the file system's own clock."""
+        """Whether another machine holds the lock and wrote recently, by the file system's own clock."""
         if not found or found.get("kernel") == _kernel():
             return False
         return self._now() - os.fstat(self.handle).st_mtime < STALE
 
     def _now(self) -> float:
-        """The time by the file system's own clock: that of a new file. The lock's own times are left alone."""
+        """The time by the file system's own clock, taken from a new file so that the lock stays unchanged."""
         probe = self.path.with_name(f"{LOCK}-{self.token}")
         try:
             probe.touch()
@@ -150,7 +151,7 @@ class Lock:
         return now
 
     def _silent(self, found: dict[str, Any]) -> bool:
-        """Whether no sign of life came for two beats; False while it is too early. CairnError where one came."""
+        """Whether the holder wrote nothing for two beats; False while it is too early. Raises CairnError if it did."""
         if not self.granted:
             raise self._refusal(found)
         if not self.until:
@@ -165,7 +166,7 @@ class Lock:
         return time.monotonic() >= self.until
 
     def _patiently(self) -> dict[str, Any]:
-        """Who holds it: whoever has just taken it has not yet said."""
+        """The holder. A process that has just taken the lock may not have written its name yet."""
         for _ in range(20):
             if found := self._reads():
                 return found
@@ -212,7 +213,7 @@ def _key(file: Path | int) -> tuple[int, int, int] | None:
 
 
 def _kernel() -> str:
-    """Of which running system, and which container of it, this is one: within it, locks and process ids are sure."""
+    """Identifies the running system and container, within which locks and process ids are reliable."""
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -220,7 +221,7 @@ def _kernel() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, as the system counts; '' where it is not there or has ended."""
+    """The start time of a process, in the system's units; '' if it does not exist or has ended."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if told[0] in "ZX" else told[19]
@@ -229,8 +230,11 @@ def _started(pid: int) -> str:
 
 
 def _alive(found: dict[str, Any]) -> bool:
-    """Whether the process that a lock names runs on this machine. `lockf` forgets a lock whose file its own process
-    opened and closed once more, as a copy of the folder does."""
+    """Whether the process that a lock names runs on this machine.
+
+    Needed because `lockf` forgets a lock when its own process opens and closes the file again, as copying the folder
+    does.
+    """
     pid = found.get("pid")
     if found.get("kernel") != _kernel() or not isinstance(pid, int) or pid == os.getpid():
         return False

@@ -1,7 +1,6 @@
-"""What a run writes down: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz in SB3's formats.
+"""The logs of a run: metrics.csv, TensorBoard, and monitor.csv and evaluations.npz in the formats of SB3.
 
-These are logs: a run that is resumed needs nothing of them. One that is missing or damaged then is set aside under
-another name with a sentence, and a new one is started.
+A resume does not need them. If one is missing or damaged then, it is renamed with a message and a new one is started.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ BLOCK = MIB
 
 
 class TextLog:
-    """An append-only text file. `mark` goes into a checkpoint; given back, the file is cut to it, so it continues.
+    """An append-only text file. A resume cuts it back to the size in the `mark` of a checkpoint.
 
-    `head` is its first lines; without any it is made when there is something to write.
+    `head` are its first lines; without a head, the file is made when there is something to write.
     """
 
     def __init__(self, path: Path, head: str, saved: Mapping[str, int] | None, say: Callable[[str], None]) -> None:
@@ -62,10 +61,11 @@ class TextLog:
         self.size, self.crc = size, _crc(self.path, size)
 
     def write(self, text: str) -> None:
+        """Add text to the buffer."""
         self.waiting.append(text)
 
     def flush(self) -> None:
-        """Hand on what waits, all of it or nothing; DiskError where it could not be written."""
+        """Write the buffer, all or nothing. Raises DiskError."""
         blob = "".join(self.waiting).encode()
         self.waiting.clear()
         if not blob:
@@ -85,10 +85,12 @@ class TextLog:
         self.size, self.crc = self.size + len(blob), zlib.crc32(blob, self.crc)
 
     def mark(self) -> dict[str, int]:
+        """Size and checksum of the file, for a checkpoint."""
         self.flush()
         return {"size": self.size, "crc": self.crc}
 
     def close(self) -> None:
+        """Close the file without flushing."""
         if self.handle >= 0:
             os.close(self.handle)
             self.handle = -1
@@ -99,7 +101,7 @@ def _regular(path: Path) -> bool:
 
 
 def _crc(path: Path, size: int) -> int:
-    """Of the first `size` bytes."""
+    """Checksum of the first `size` bytes."""
     crc = 0
     with open(path, "rb") as file:
         while size > 0 and (blob := file.read(min(size, BLOCK))):
@@ -108,7 +110,7 @@ def _crc(path: Path, size: int) -> int:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a damaged file another name: metrics.csv.damaged, .damaged-2, ..."""
+    """Rename a damaged file to metrics.csv.damaged, .damaged-2, ...; returns the new path."""
     kept, k = path.with_name(f"{path.name}.damaged"), 1
     while os.path.lexists(kept):
         k += 1
@@ -119,7 +121,7 @@ def set_aside(path: Path) -> Path:
 
 
 class Logs:
-    """The logs of a run. `marks` go into a checkpoint; given back as `saved`, curves continue from there."""
+    """All logs of a run. With the `marks` of a checkpoint as `saved`, curves continue from there."""
 
     def __init__(
         self,
@@ -145,21 +147,24 @@ class Logs:
         self.board = Board(folder / "tb", purge_step=step + 1 if step else None)
 
     def metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        """Write values at a step to metrics.csv and TensorBoard."""
         for name, value in values.items():
             self.files["metrics.csv"].write(f"{step},{seconds:.2f},{name},{value:.6g}\n")
-        self.files["metrics.csv"].flush()  # someone may be following it
+        self.files["metrics.csv"].flush()  # for readers that follow the file
         self.files["monitor.csv"].flush()
         self.board.scalars(step, values)
 
     def episode(self, episode: Episode, seconds: float) -> None:
+        """Add a finished episode to monitor.csv."""
         self.files["monitor.csv"].write(f"{episode.total:.6f},{episode.length},{seconds:.4f}\n")
 
     def remark(self, step: int, remark: Remark) -> None:
-        """A watcher spoke: one JSON object a line."""
+        """Add a watcher's remark to watch.jsonl."""
         self.files["watch.jsonl"].write(json.dumps({"step": step, **vars(remark)}) + "\n")
         self.files["watch.jsonl"].flush()
 
     def evaluation(self, step: int, score: Score) -> None:
+        """Add an evaluation to evaluations.npz, which is rewritten atomically."""
         self.rows.append(Evaluation(step, score.returns, score.lengths, score.successes))
         path = self.folder / EVALUATIONS
         temporary = path.with_name(".evaluations.tmp.npz")
@@ -191,11 +196,12 @@ class Logs:
             say(f"{path} is damaged: it is kept as {kept.name}, and a new one is started with the next evaluation.")
 
     def marks(self) -> dict[str, dict[str, int]]:
+        """The marks of all logs, for a checkpoint."""
         found = {name: file.mark() for name, file in self.files.items()}
         return {**found, EVALUATIONS: {"count": len(self.rows), "crc": checksum(self.rows)}}
 
     def close(self, *, quietly: bool = False) -> None:
-        """`quietly` where something failed already: what waits is left."""
+        """Close all logs; `quietly`, after an error, drops what is buffered."""
         try:
             if not quietly:
                 for file in self.files.values():
@@ -210,4 +216,4 @@ def _of(saved: Mapping[str, Any] | None, name: str) -> Mapping[str, int] | None:
     if saved is None:
         return None
     mark: Any = saved.get(name, {"size": 0})
-    return {"size": mark} if isinstance(mark, int) else mark  # Cairn 0.1 kept the size alone
+    return {"size": mark} if isinstance(mark, int) else mark  # Cairn 0.1 stored only the size

@@ -1,19 +1,20 @@
-"""What a run should say before it begins: settings that are allowed and yet cannot be meant."""
+"""Messages before a run begins, about settings that are valid but hardly intended."""
 
 from __future__ import annotations
 
-from cairn.algorithms.registry import algorithm_of, horizon
+from cairn.algorithms.registry import algorithm_of
+from cairn.algorithms.settings import horizon
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.recipes.recipe import Recipe
 
-FAR = 10  # times its steps that a run may take because of one rollout,
-SOON = 1_000_000  # or so many steps
-UNTOLD = 10  # episodes after which a task that tells of no success is taken to have none
+FAR = 10  # a run may take this many times its steps because of one rollout,
+SOON = 1_000_000  # or this many steps
+UNTOLD = 10  # episodes without a reported success after which a task counts as reporting none
 
 
 def notices(recipe: Recipe) -> list[str]:
-    """Sentences about a recipe under which nothing, or not everything, is learned."""
+    """Sentences about settings with which nothing, or not everything, is learned."""
     said = []
     for name, learner in algorithm_of(recipe.agent).learners(recipe.agent).items():
         starts = learner.config.learning_starts
@@ -24,6 +25,11 @@ def notices(recipe: Recipe) -> list[str]:
                 f"{who}: {option(field)} is {starts:,} and the run has {recipe.steps:,} steps; lower the one or raise"
                 " the other."
             )
+    if recipe.make is not None and recipe.make.shared:
+        said.append(
+            f"evaluations play in the environments of the training, because no others of {recipe.env} can be made; they"
+            " are reset after each."
+        )
     taken = rollout(recipe)
     if taken > recipe.steps:
         said.append(f"{_one_rollout(recipe)} and the run has {recipe.steps:,}: it ends after {taken:,} steps.")
@@ -31,7 +37,7 @@ def notices(recipe: Recipe) -> list[str]:
 
 
 def check_rollout(recipe: Recipe) -> None:
-    """CairnError where one rollout is so long that a run of these steps would hardly end."""
+    """Raise CairnError where one rollout is far longer than the run."""
     if rollout(recipe) > max(FAR * recipe.steps, SOON):
         raise CairnError(
             f"{_one_rollout(recipe)} and the run has {recipe.steps:,}; lower {option('agent.horizon')} or"
@@ -40,7 +46,7 @@ def check_rollout(recipe: Recipe) -> None:
 
 
 def rollout(recipe: Recipe) -> int:
-    """Steps of one rollout, where its length is a setting; nothing is learned before it ends."""
+    """Steps of one rollout if its length is a setting; nothing is learned before it ends."""
     return horizon(recipe.agent) * recipe.envs
 
 
@@ -51,7 +57,7 @@ def _one_rollout(recipe: Recipe) -> str:
 
 
 def no_success(recipe: Recipe) -> str:
-    """What is said where a run is judged by success and the task tells of none."""
+    """The message for a run that is judged by success although the task reports none."""
     return (
         f"{recipe.env} has not told of any success, so the score is 0: it must put is_success into info, or use"
         f" {option('metric', 'return')}."

@@ -1,4 +1,4 @@
-"""The files that a run owns: nothing else that Cairn writes may replace them."""
+"""The files of a run, which nothing else that Cairn writes may replace."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from cairn.core.errors import CairnError
 from cairn.runs.config import CONFIG, MARKER
 from cairn.runs.evaluation_log import EVALUATIONS
 from cairn.runs.lock import LOCK
+from cairn.runs.trackers import TRACKERS
 
-FILES = (CONFIG, MARKER, LOCK, "metrics.csv", "monitor.csv", "watch.jsonl", EVALUATIONS)
-FOLDERS = ("best", "checkpoints", "replay", "tb")
+FILES = (CONFIG, MARKER, LOCK, "metrics.csv", "monitor.csv", "watch.jsonl", EVALUATIONS, TRACKERS)
+FOLDERS = ("best", "checkpoints", "replay", "tb", "wandb")
 
 
 def check_output(out: Path, name: str = "out") -> None:
-    """CairnError where writing `out` would replace a file of a run, or add one to a folder that a run owns.
+    """Raise CairnError where writing `out` would replace a file of a run, or add one to its own folders.
 
-    A film or a page under a name of its own may lie in the folder of a run.
+    Other files, such as a film or a page, may be written into the folder of a run.
     """
     for path in {Path(os.path.abspath(out)), out.resolve()}:
         for folder in path.parents:
@@ -31,6 +32,6 @@ def check_output(out: Path, name: str = "out") -> None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a run lies here. Cairn 0.1 set no marker."""
+    """Whether this is a run folder. Cairn 0.1 wrote no marker."""
     earlier = (folder / CONFIG).is_file() and (folder / "checkpoints").is_dir()
     return os.path.lexists(folder / MARKER) or earlier

@@ -1,4 +1,4 @@
-"""The files of policies and checkpoints: a folder of safetensors and JSON that appears whole or not at all.
+"""The files of policies and checkpoints: a folder of safetensors and JSON that is written atomically.
 
 policy.safetensors    networks and normalisers          policy.json    agent, task, spec, checksum
 training.safetensors  optimisers and generators         training.json  counters, replay, checksum    (checkpoints only)
@@ -45,8 +45,9 @@ def checkpoints(root: Path) -> list[Path]:
 
 
 def tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """A safetensors file of these tensors, and its format and checksum. Raises CairnError if it is too large."""
     size = sum(x.numel() * x.element_size() for x in tensors.values())
-    if size > TENSORS - TENSOR_HEADER or len(tensors) > TENSOR_COUNT:  # or it would be refused when it is read
+    if size > TENSORS - TENSOR_HEADER or len(tensors) > TENSOR_COUNT:  # reading would refuse it
         most = f"{TENSORS / 2**30:.3g} GiB and {TENSOR_COUNT:,} tensors"
         raise CairnError(
             f"this agent cannot be saved: {name}.safetensors would hold {size / 2**30:,.1f} GiB in {len(tensors):,}"
@@ -57,12 +58,12 @@ def tensor_files(name: str, tensors: dict[str, Tensor]) -> tuple[dict[str, bytes
 
 
 def json_file(value: Mapping[str, Any]) -> bytes:
-    """With a digest of its own, so that an altered figure is noticed as an altered tensor is."""
+    """JSON with a digest of itself, so that later changes are noticed."""
     return json.dumps({**value, "digest": digest(value)}, indent=2).encode()
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write to a temporary name, sync, rename: a crash or a full disk leaves the old folder as it was."""
+    """Write to a temporary folder, sync, rename. A crash or a full disk leaves the old folder unchanged."""
     folder = folder.resolve()
     _recover(folder)
     check_replaceable(folder)
@@ -89,7 +90,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def check_replaceable(folder: Path) -> None:
-    """CairnError where writing a policy to this folder would remove anything but an older policy."""
+    """Raise CairnError where writing a policy to this folder would remove other files."""
     if not os.path.lexists(folder):
         return
     held = sorted(p.name for p in folder.iterdir() if p.name not in FILES or p.is_dir()) if folder.is_dir() else [""]
@@ -99,18 +100,18 @@ def check_replaceable(folder: Path) -> None:
 
 
 def recover(run: Path) -> None:
-    """Put right what a kill between the two renames of `write_folder` left, in a run folder that is locked."""
+    """Repair a locked run folder after a crash between the two renames of `write_folder`."""
     for root in (run, run / "checkpoints"):
         for old in root.glob(".*.old"):
             folder = root / old.name[1:-4]
             if folder.name != "best" and not NUMBERED.fullmatch(folder.name):
                 continue
             _recover(folder)
-            shutil.rmtree(old, ignore_errors=True)  # the new one was in place already
+            shutil.rmtree(old, ignore_errors=True)  # the new folder is already in place
 
 
 def _recover(folder: Path) -> None:
-    """Killed between two renames, a folder is left under its old name: give it its own again."""
+    """Rename a folder back that a crash between two renames left under its temporary name."""
     old = folder.with_name(f".{folder.name}.old")
     if not folder.exists() and old.is_dir():
         old.rename(folder)
@@ -125,6 +126,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read_card(path: Path) -> dict[str, Any]:
+    """The contents of policy.json or training.json. Raises CairnError where it is missing, damaged or newer."""
     try:
         head = read_json(path)
     except NotThere:
@@ -143,11 +145,12 @@ def read_card(path: Path) -> dict[str, Any]:
 
 
 def training_note(folder: Path) -> dict[str, Any]:
-    """The counters of a checkpoint and the recipe of its run, without its tensors; CairnError where they are broken."""
+    """A checkpoint's counters and recipe, without its tensors. Raises CairnError where they are damaged."""
     return read_card(folder / "training.json")
 
 
 def read_tensors(path: Path, head: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors of a file, checked against the checksum in its card. Raises CairnError."""
     try:
         blob = read_bytes(path, TENSORS)
     except NotThere:

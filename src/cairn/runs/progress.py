@@ -1,4 +1,4 @@
-"""The live line of a run. Quiet when nobody watches."""
+"""The progress line of a run. Nothing is shown where the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHORTEST_NAME = 8  # characters of a run's name
 
 
 class Progress:
-    """One line on a terminal, rewritten twice a second: steps, speed, score, time left."""
+    """One line on a terminal, updated twice a second: steps, speed, score, time left."""
 
     def __init__(self, name: str, steps: int, *, start: int = 0, stream: TextIO | None = None) -> None:
         self.name, self.steps, self.stream = name, steps, stream or sys.stderr
@@ -21,6 +21,7 @@ class Progress:
         self.shown = 0.0
 
     def show(self, step: int, score: str) -> None:
+        """Update the line, at most twice a second."""
         now = time.perf_counter()
         if not self.live or now - self.shown < 0.5:
             return
@@ -32,8 +33,8 @@ class Progress:
         self.stream.flush()
 
     def _line(self, steps: str, speed: str, score: str, clock: str) -> str:
-        """One line that fits the terminal; where it does not, the name is cut, then the speed left out."""
-        width = columns(self.stream) - 1  # in the last column the cursor would move to the next line
+        """A line that fits the terminal: the name is cut first, then the speed is left out."""
+        width = columns(self.stream) - 1  # the last column would wrap the cursor to the next line
         rest = readable("  ".join(part for part in (steps, speed, score, f"{clock} left") if part), self.stream)
         if len(rest) + SHORTEST_NAME + 2 > width:
             rest = readable("  ".join(part for part in (steps, score, f"{clock} left") if part), self.stream)
@@ -41,7 +42,7 @@ class Progress:
         return f"{name}  {rest}"[:width]
 
     def say(self, sentence: str) -> None:
-        """A sentence worth keeping, on a line of its own; wrapped on a terminal."""
+        """Print a sentence on its own line, wrapped on a terminal."""
         sentence = readable(sentence, self.stream)
         if self.live:
             sentence = f"\r\x1b[2K{wrapped(sentence, '  ', width=columns(self.stream))}"
@@ -49,6 +50,7 @@ class Progress:
         self.stream.flush()
 
     def done(self) -> None:
+        """End the line."""
         if self.live:
             self.stream.write("\n")
             self.live = False

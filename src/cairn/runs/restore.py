@@ -1,4 +1,4 @@
-"""A run continued from its newest checkpoint that is whole."""
+"""Continues a run from its newest undamaged checkpoint."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from cairn.core.agent import Agent
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.core.state import generator_from
+from cairn.nets.own import NONE
 from cairn.replay.protocol import Checkpointable
 from cairn.runs.checkpoint import load_checkpoint
 from cairn.runs.config import write_config
+from cairn.runs.counters import restore as restore_counters
 from cairn.runs.logs import Logs, set_aside
-from cairn.runs.policy_files import checkpoints
+from cairn.runs.policy_card import must_have_own
+from cairn.runs.policy_files import checkpoints, read_card
 from cairn.runs.run import Run
 
-BROKEN = (CairnError, KeyError)  # what reading a damaged checkpoint raises
+BROKEN = (CairnError, KeyError)  # errors of damaged checkpoints
 
 
 def _finished(why: str, setting: str) -> str:
@@ -25,15 +28,17 @@ def _finished(why: str, setting: str) -> str:
 
 
 def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) -> Checkpointable | None:
-    """Continue from the newest checkpoint that is whole; what the run learns from, None where it is over."""
+    """Restore a run from its newest undamaged checkpoint and return its replay; None where the run is finished."""
     assert run.folder is not None
     found = list(reversed(checkpoints(run.folder / "checkpoints")))
-    kept: list[Checkpointable | None] = []  # made once, and only for a run that goes on
+    if found:
+        _check_own(found[0], agent)
+    kept: list[Checkpointable | None] = []  # made once, and only for a run that continues
     damaged: list[Path] = []
     for path in found:
         try:
             saved = load_checkpoint(path, agent)
-            run.restore(saved)
+            restore_counters(run, saved)
         except BROKEN as error:
             damaged.append(_pass_over(run, path, error))
             continue
@@ -56,8 +61,17 @@ def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) 
         raise CairnError(
             f"none of the checkpoints in {run.folder} can be resumed from; start a new run in another folder."
         )
-    run.start()  # killed before its first checkpoint: the same run from the beginning
+    run.start()  # killed before its first checkpoint: start again
     return replay()
+
+
+def _check_own(path: Path, agent: Agent) -> None:
+    """Raise CairnError where the run has networks of the user's own and the agent has not, or the other way round."""
+    try:
+        card = read_card(path / "policy.json")
+    except CairnError:  # damaged: passed over below
+        return
+    must_have_own(card.get("own", {}), agent.own or NONE, path)
 
 
 def _pass_over(run: Run, path: Path, error: Exception) -> Path:
@@ -67,7 +81,7 @@ def _pass_over(run: Run, path: Path, error: Exception) -> Path:
 
 
 def _set_aside(run: Run, damaged: list[Path]) -> None:
-    """Damaged checkpoints get other names: they must not count as the newest ones of a run that goes on."""
+    """Rename damaged checkpoints, so that they do not count as the newest ones."""
     for path in damaged:
         run.progress_line.say(f"{path} is kept as {set_aside(path).name}.")
 
@@ -79,8 +93,8 @@ def _restore_replay(saved: Mapping[str, Any], replay: Checkpointable | None) -> 
 
 
 def _reopen(run: Run, saved: Mapping[str, Any]) -> None:
-    """Settings and logs of a run that goes on."""
+    """Rewrite the settings and open the logs of a run that continues."""
     assert run.folder is not None
     write_config(run.folder, run.recipe)
-    marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 kept sizes only
+    marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 stored only sizes
     run.logs = Logs(run.folder, run.recipe.env, saved=marks, step=run.step, say=run.progress_line.say)

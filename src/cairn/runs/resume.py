@@ -1,7 +1,7 @@
-"""What may change when a run is resumed, for the command line and Python alike.
+"""What may change when a run is resumed, from the command line and from Python.
 
-Resuming is exact: what would give other weights than the run left alone is refused. What may change is where a run
-takes place, what is written down of it, when it stops, and how many steps it takes in all, upward.
+Resuming is exact: whatever would change the resulting weights is refused. What may change is the machine, the logging,
+when the run stops, and the number of steps, upwards.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
-from cairn.algorithms.registry import agent_name, capacities, capped_capacity, most_useful
+from cairn.algorithms.registry import agent_name
+from cairn.algorithms.settings import capacities, capped_capacity, most_useful
 from cairn.core.errors import CairnError
 from cairn.core.serialise import to_json
 from cairn.core.untrusted import shown
@@ -18,13 +19,13 @@ from cairn.recipes.identity import RESUMABLE, differences
 from cairn.recipes.recipe import Recipe
 
 ADVICE = " Leave it as it was, or start a new run in another folder."
-ALIKE = {"sync", "async"}  # backends that give the same steps
+ALIKE = {"sync", "async"}  # backends that give equal steps
 
 
 def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = None) -> Recipe:
-    """The recipe that a run goes on with; CairnError names the first setting that may not change.
+    """The recipe with which a run continues. Raises CairnError for the first setting that may not change.
 
-    `first` is the number of steps that the run was started with, where it is known: its replay was made for them.
+    `first` is the number of steps that the run was started with, if known: it determines the size of the replay.
     """
     if type(asked.agent) is not type(stored.agent):
         theirs, mine = agent_name(stored.agent), agent_name(asked.agent)
@@ -49,7 +50,7 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
 
 
 def kept_small(asked: Recipe, same: Recipe, first: int) -> list[str]:
-    """A sentence for each replay that is smaller than a new run of these settings would have."""
+    """A sentence for each replay that is smaller than it would be in a new run with these settings."""
     wanted = capacities(capped_capacity(asked.agent, most_useful(asked.agent, same.steps)))
     most = most_useful(same.agent, first)
     return [
@@ -64,9 +65,9 @@ def _named(part: str) -> str:
 
 
 def check_recipe(stored: Recipe, named: Recipe, folder: Path, known: Container[str]) -> None:
-    """CairnError where the recipe that a user names is not the one that the run in `folder` was started with.
+    """Raise CairnError where the user names another recipe than that of the run in `folder`.
 
-    A run may have a name of its own; then the task and the agent tell.
+    If the run has its own name, task and agent are compared.
     """
     told = f"{folder} holds a run of {shown(stored.name or stored.env, 60)}"
     if stored.name in known and named.name in known and stored.name != named.name:

@@ -1,4 +1,4 @@
-"""A run: its counters, its folder, when to log, evaluate, save and stop. The loops tell it what happened."""
+"""A run: its counters and its folder; decides when to log, evaluate, save and stop. Implements `TrainingRun`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from cairn.core.agent import Agent, Metrics
@@ -20,27 +19,31 @@ from cairn.core.checks import short
 from cairn.core.errors import CairnError
 from cairn.core.metric import figure as judged_figure
 from cairn.core.seeding import derive_many
-from cairn.core.serialise import from_json, to_json
+from cairn.core.serialise import to_json
 from cairn.core.state import generator_state
 from cairn.core.types import Array, Step
 from cairn.recipes.identity import provenance
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable
+from cairn.runs.callbacks import Callbacks, Event, TrainingProgress
 from cairn.runs.checkpoint import save_checkpoint, save_policy
 from cairn.runs.config import write_config
+from cairn.runs.counters import counters
 from cairn.runs.evaluation import Score
+from cairn.runs.figures import Ended, as_numbers, averages, headline
 from cairn.runs.lock import Lock
 from cairn.runs.logs import Logs
 from cairn.runs.notices import UNTOLD, no_success, notices
 from cairn.runs.policy_files import checkpoints
 from cairn.runs.progress import Progress
+from cairn.runs.trackers import Trackers
 from cairn.runs.watching import Moment, Watcher
 
-SAME_REQUEST = 1.0  # s: `timeout` and schedulers signal the process and then its group, which is asking once
+SAME_REQUEST = 1.0  # seconds; `timeout` and schedulers signal the process and then its group: one request
 
 
 class Run:
-    """Use as a context: inside it SIGINT and SIGTERM end the run at the next step with everything saved."""
+    """A context in which SIGINT and SIGTERM end the run after the current step, with a checkpoint saved."""
 
     def __init__(
         self,
@@ -49,14 +52,17 @@ class Run:
         evaluator: Callable[[Agent, Callable[[], bool]], Score | None] | None = None,
         watcher: Watcher | None = None,
         lock: Lock | None = None,
+        callbacks: Callbacks | None = None,
     ) -> None:
         self.recipe, self.folder, self.evaluator, self.watcher, self.lock = recipe, folder, evaluator, watcher, lock
+        self.callbacks = callbacks or Callbacks()
+        self.trackers = Trackers(recipe, folder)
         self.device = recipe.device
         self.step = self.updates = self.episodes = 0
-        self.first_steps: int | None = recipe.steps  # those the run was started with
-        self.restarts = self.earlier_restarts = 0  # environment workers replaced
+        self.first_steps: int | None = recipe.steps  # `steps` when the run was started
+        self.restarts = self.earlier_restarts = 0  # replaced environment workers
         self.marks = {"log": 0, "eval": 0, "checkpoint": 0}  # the step at which each was last done
-        self.recent: deque[tuple[float, int, bool | None]] = deque(maxlen=100)
+        self.recent: deque[Ended] = deque(maxlen=100)
         self.metrics: dict[str, Tensor | Callable[[], Tensor]] = {}
         self.best = float("-inf")
         self.said_no_success = False
@@ -65,10 +71,10 @@ class Run:
         self.interrupted: str | None = None
         self.asked_at = 0.0
         self.solved = False
-        self.warned: list[str] = []  # codes that a watcher spoke
-        self.lesson: Any = None  # what an imitator learns from, and its checksums
+        self.warned: list[str] = []  # codes of the watcher's remarks
+        self.lesson: Any = None  # what an imitation algorithm learns from; `taught`: its checksums
         self.taught: dict[str, str] = {}
-        self.notes: dict[str, Any] = {}  # what else a saved policy tells of how it came about
+        self.notes: dict[str, Any] = {}  # further facts to save with a policy
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
         self.logs: Logs | None = None
@@ -84,30 +90,13 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Nothing is left to do: the steps are taken, or the target held, and the end was scored and written down."""
+        """Whether nothing is left to do: the run ended, and its end was evaluated and logged."""
         ended = self.solved or self.step >= self.recipe.steps
         return ended and self.marks["log"] == self.marks["eval"] == self.step
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take up the counters of a checkpoint."""
-        self.step, self.updates, self.episodes = saved["step"], saved["updates"], saved["episodes"]
-        self.first_steps = saved.get("first_steps")
-        self.marks = dict(saved["marks"])
-        self.recent.clear()
-        self.recent.extend((r, n, s) for r, n, s in saved["recent"])
-        self.best = float("-inf") if saved["best"] is None else saved["best"]
-        self.held, self.earlier, self.earlier_restarts = saved["held"], saved["seconds"], saved["restarts"]
-        self.solved = saved["solved"]
-        before = saved.get("recipe", {})
-        if before and (before["target"], before["hold"]) != (self.recipe.target, self.recipe.hold):
-            self.held, self.solved = 0, False  # another target is to be held
-        self.metrics = {name: torch.tensor(value) for name, value in saved.get("metrics", {}).items()}
-        self.warned = list(saved.get("warned", []))
-        self.score = None if saved.get("score") is None else from_json(Score, saved["score"])
-        self.progress_line = Progress(self.recipe.name or self.recipe.env, self.recipe.steps, start=self.step)
-
     def __enter__(self) -> Run:
         self.handlers = {}
+        self.trackers.begin(self.progress_line.say)
         for sentence in notices(self.recipe):
             self.progress_line.say(f"cairn: {sentence}")
         if threading.current_thread() is threading.main_thread():
@@ -121,16 +110,20 @@ class Run:
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
         self.progress_line.done()
-        if self.logs is not None:
-            self.logs.close(quietly=kind is not None)
+        try:
+            if self.logs is not None:
+                self.logs.close(quietly=kind is not None)
+        finally:
+            failed = kind is not None or self.callbacks.error is not None
+            self.trackers.close("failed" if failed else "stopped" if self.interrupted else "finished")
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.interrupted is None:
             self.interrupted, self.asked_at = signal.Signals(number).name, time.perf_counter()
         elif time.perf_counter() - self.asked_at > SAME_REQUEST:
-            raise KeyboardInterrupt  # asked twice: leave at once
+            raise KeyboardInterrupt  # the second request: stop at once
 
-    # -- what the loops ask and tell
+    # -- called by the loops
 
     @property
     def progress(self) -> float:
@@ -146,6 +139,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
+        """Seconds of training so far, including those before a resume."""
         return self.earlier + time.perf_counter() - self.begun
 
     def going(self) -> bool:
@@ -153,11 +147,11 @@ class Run:
         return self.step < self.recipe.steps and self.interrupted is None and not self.solved
 
     def env_seeds(self) -> list[int]:
-        """Seeds for a reset of every environment at this step: the same in a run that goes on and one resumed."""
+        """Seeds to reset every environment with at this step, equal in an uninterrupted and a resumed run."""
         return derive_many(self.recipe.seed, self.recipe.envs, "train", self.step)
 
     def advance(self, step: Step, counted: Array) -> None:
-        """Count the steps taken and note the episodes that ended."""
+        """Count the steps taken and record the episodes that ended."""
         self.step += int(np.count_nonzero(counted))
         for episode in step.episodes:
             if counted[episode.env]:
@@ -170,25 +164,29 @@ class Run:
                 if self.logs is not None:
                     self.logs.episode(episode, self.seconds)
         self.progress_line.show(
-            self.step, "  ! ".join([self._headline(), *self.warned]) if self.progress_line.live else ""
+            self.step,
+            "  ! ".join([headline(self.recent, self.recipe.metric), *self.warned]) if self.progress_line.live else "",
         )
 
     def log(self, metrics: Metrics) -> None:
-        """Keep the newest value of each; they become numbers, and functions are called, only when written."""
-        if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the cheap test first
+        """Keep the newest value of each metric. Functions are called, and tensors read, only when a log is due."""
+        if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the first test is cheaper
             raise CairnError(f"an agent's update must return a dictionary of metrics, not {short(metrics)}.")
         self.metrics.update(metrics)
 
     def house_keeping(self, agent: Agent, restarts: int, replay: Checkpointable | None = None) -> bool:
-        """Log, evaluate and save where due. True where the environments must now be reset (see `env_seeds`)."""
+        """Log, evaluate and save where due. True: reset the environments now (see `env_seeds`)."""
         self._must_hold()
         self.restarts = self.earlier_restarts + restarts
         if self._due("log", self.recipe.log_every):
-            self._write_metrics()
-        if self.step // self.recipe.eval_every > self.marks["eval"] // self.recipe.eval_every:
+            self._write_metrics(agent)
+        evaluated = self.step // self.recipe.eval_every > self.marks["eval"] // self.recipe.eval_every
+        if evaluated:
             self.evaluate(agent)
+        if self.callbacks.asked_to_stop and self.going():
+            self.interrupted = "callback"
         if not self.checkpoint_due():
-            return False
+            return evaluated and self._lent_out(replay)
         self.save(agent, replay)
         return True
 
@@ -197,21 +195,28 @@ class Run:
         crossed = self.step // every > self.marks["checkpoint"] // every
         return self.folder is not None and (crossed or self.interrupted is not None)
 
+    def _lent_out(self, replay: Checkpointable | None) -> bool:
+        """Whether an evaluation played in the environments of the training, whose episodes end there."""
+        shared = self.recipe.make is not None and self.recipe.make.shared
+        if shared and replay is not None:
+            replay.cut()
+        return shared
+
     def finish(self, agent: Agent, replay: Checkpointable | None = None) -> None:
-        """The last evaluation and the last checkpoint, which holds what it found."""
+        """Evaluate a last time, then save a last checkpoint, which includes the score."""
         before = dict(self.marks)
         if self.marks["log"] != self.step:
             self.marks["log"] = self.step
-            self._write_metrics()
+            self._write_metrics(agent)
         if self.interrupted is None and self.marks["eval"] != self.step:
             self.evaluate(agent)
         if self.folder is not None and (before != self.marks or self.marks["checkpoint"] != self.step):
             self.save(agent, replay)
 
-    # -- the chores
+    # -- evaluation, logs and checkpoints
 
     def _must_hold(self) -> None:
-        """CairnError where the lock is known to be lost. Costs nothing where it is not."""
+        """Raise CairnError if the lock is known to be lost. Cheap enough for every step."""
         if self.lock is not None and self.lock.lost:
             self.lock.check()
 
@@ -221,35 +226,24 @@ class Run:
         self.marks[what] = self.step
         return True
 
-    def _headline(self) -> str:
-        if not self.recent:
-            return "no episode yet"
-        if self.recipe.metric == "success" and any(s is not None for _, _, s in self.recent):
-            return f"success {sum(bool(s) for _, _, s in self.recent) / len(self.recent):.0%}"
-        return f"return {sum(r for r, _, _ in self.recent) / len(self.recent):.1f}"
-
-    def _measured(self) -> dict[str, float]:
-        """The metrics since the last log, as numbers."""
-        found = {name: value() if callable(value) else value for name, value in self.metrics.items()}
-        return {name: float(value.mean() if isinstance(value, Tensor) else value) for name, value in found.items()}
-
-    def _write_metrics(self) -> None:
-        values = self._measured()
+    def _write_metrics(self, agent: Agent) -> None:
+        values = as_numbers(self.metrics) | averages(self.recent)
         self.metrics.clear()
-        if self.recent:
-            returns, lengths, told = zip(*self.recent, strict=True)
-            values["rollout/ep_rew_mean"] = sum(returns) / len(returns)
-            values["rollout/ep_len_mean"] = sum(lengths) / len(lengths)
-            if any(s is not None for s in told):
-                values["rollout/success_rate"] = sum(bool(s) for s in told) / len(told)
         values["time/fps"] = self.step / max(self.seconds, 1e-9)
         values["time/env_restarts"] = float(self.restarts)
         if self.logs is not None:
             self.logs.metrics(self.step, self.seconds, values)
         self._watch(values)
+        self._tell("log", agent, values)
+
+    def _tell(self, event: Event, agent: Agent, values: dict[str, float]) -> None:
+        """Hand the figures to trackers and callbacks."""
+        self.trackers.scalars(self.step, values)
+        counters = self.step, self.recipe.steps, self.seconds
+        self.callbacks.tell(TrainingProgress(event, *counters, dict(values), agent, self.folder))
 
     def _watch(self, values: Mapping[str, float]) -> None:
-        """Say what a watcher says, and write it down."""
+        """Print and log the watcher's new remarks."""
         if self.watcher is None:
             return
         now = Moment(self.step, self.progress, self.updates, values, self.best, self.recipe.target)
@@ -260,7 +254,7 @@ class Run:
                 self.logs.remark(self.step, remark)
 
     def evaluate(self, agent: Agent) -> None:
-        """Score the policy on separate environments; keep it if it is the best; see whether the target holds."""
+        """Score the policy in separate environments, save it if it is the best, and compare it with the target."""
         if self.evaluator is None:
             return
         score = self.evaluator(agent, lambda: self.interrupted is not None)
@@ -271,11 +265,11 @@ class Run:
         values = {"eval/mean_reward": score.mean, "eval/mean_ep_length": score.steps / score.episodes}
         if score.success is not None:
             values["eval/success_rate"] = score.success
-        if score.success is None:
+        else:
             self._say_no_success()
         figure = judged_figure(self.recipe.metric, score.mean, score.success)
         if self.lock is not None:
-            self.lock.check()  # an evaluation takes long, and the logs and best/ are written now
+            self.lock.check()  # the lock may be lost during a long evaluation
         if self.logs is not None:
             self.logs.metrics(self.step, self.seconds, values)
             self.logs.evaluation(self.step, score)
@@ -286,9 +280,10 @@ class Run:
         reached = self.recipe.target is not None and figure >= self.recipe.target
         self.held = self.held + 1 if reached else 0
         self.solved = self.held >= self.recipe.hold
+        self._tell("evaluation", agent, values)
 
     def _say_no_success(self) -> None:
-        """Once, where the run is judged by a success that nobody tells."""
+        """Say once that the run is judged by success but the task reports none."""
         if self.recipe.metric == "success" and not self.said_no_success:
             self.said_no_success = True
             self.progress_line.say(f"cairn: {no_success(self.recipe)}")
@@ -301,29 +296,12 @@ class Run:
         return about
 
     def save(self, agent: Agent, replay: Checkpointable | None) -> None:
+        """Write a checkpoint of the agent, the counters and the replay."""
         assert self.folder is not None and self.logs is not None
         if self.lock is not None:
             self.lock.check()
         self.marks["checkpoint"] = self.step
-        training: dict[str, Any] = {
-            "step": self.step,
-            "first_steps": self.first_steps,
-            "taught": self.taught,
-            "updates": self.updates,
-            "episodes": self.episodes,
-            "marks": self.marks,
-            "recent": list(self.recent),
-            "best": None if self.best == float("-inf") else self.best,
-            "held": self.held,
-            "solved": self.solved,
-            "seconds": self.seconds,
-            "restarts": self.restarts,
-            "metrics": {name: value for name, value in self._measured().items() if np.isfinite(value)},
-            "warned": self.warned,
-            "score": None if self.score is None else to_json(self.score),
-            "logs": self.logs.marks(),
-            "recipe": to_json(self.recipe),
-        }
+        training = {**counters(self), "logs": self.logs.marks(), "recipe": to_json(self.recipe)}
         if replay is not None:
             replay.cut()
             training["replay"] = replay.save()
@@ -331,16 +309,17 @@ class Run:
         save_checkpoint(self.folder / "checkpoints", agent, self.recipe.judged_task, self._about(), training)
 
     def last_checkpoint(self) -> str:
+        """Where the last checkpoint is, as a clause for messages."""
         found = self.newest
         return f"the last checkpoint is {found}" if found else "there is no checkpoint yet"
 
     @property
     def newest(self) -> Path | None:
-        """The checkpoint from which a resume goes on; None where there is none."""
+        """The checkpoint from which a resume continues; None where there is none."""
         found = checkpoints(self.folder / "checkpoints") if self.folder else []
         return next((path for path in reversed(found) if int(path.name) <= self.step), None)
 
     @property
     def saved(self) -> bool:
-        """Whether the run can be resumed from where it is."""
+        """Whether the newest checkpoint is of the current step."""
         return self.newest is not None and int(self.newest.name) == self.step

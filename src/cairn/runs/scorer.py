@@ -1,4 +1,4 @@
-"""Evaluation during a run, on environments and seeds apart from those of training."""
+"""Evaluation during a run, with its own environments and seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cairn.vector.protocol import Vector
 
 
 class Scorer:
-    """Evaluates on environments of its own, made when first needed, always on the same seeds apart from training's."""
+    """Evaluates agents in its own environments, made on first use, always on the same seeds."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -24,18 +24,19 @@ class Scorer:
     def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
         task = self.recipe.judged_task.for_scoring()
         if self.envs is None:
-            self.envs = vector_of(self.recipe, min(self.recipe.eval_episodes, 20), task)
+            self.envs = vector_of(self.recipe, task.at_most(min(self.recipe.eval_episodes, 20)), task)
         policy = as_policy(agent, device=self.recipe.device)
         return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest)
 
     def close(self) -> None:
+        """Close the environments."""
         if self.envs is not None:
             self.envs.close()
 
 
 def vector_of(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
-    """`count` environments of the recipe's task, stepped by its backend; scores are taken on the original task."""
+    """`count` environments of the recipe's task with its backend. Evaluation uses Gymnasium's tasks, locally."""
     task = task or recipe.task
-    judged = task.scoring and recipe.vector in ("envpool", "ray")  # on the original, and here
+    judged = task.scoring and recipe.vector in ("envpool", "ray")  # Gymnasium's own physics, and local
     backend: Backend = "async" if judged else recipe.vector
     return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)

@@ -1,6 +1,6 @@
-"""Scalars for TensorBoard, written as they come.
+"""Writes scalars for TensorBoard.
 
-TensorBoard's own writer hands them to a thread; on a full disk the thread prints a traceback and nobody else is told.
+TensorBoard's own writer uses a thread: on a full disk it prints a traceback, and the training never learns of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "events.out.tfevents."
 
 
 class Board:
-    """One event file. With `purge_step`, what earlier files say of that step and later ones is void."""
+    """One event file. With `purge_step`, TensorBoard drops what earlier files say of that step and later ones."""
 
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
         self.handle, self.size, self.purge_step = -1, 0, purge_step
@@ -42,6 +42,7 @@ class Board:
             self._write(Event(wall_time=time.time(), step=self.purge_step, session_log=start))
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Write values at a step. Raises DiskError."""
         if not values:
             return
         found = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
@@ -59,13 +60,14 @@ class Board:
         RecordWriter(self).write(event.SerializeToString())
 
     def write(self, blob: bytes) -> None:
-        """Of a record, with its length and checksums."""
+        """Write a record with its length and checksums; called by RecordWriter."""
         left = memoryview(blob)
         while left:
             left = left[os.write(self.handle, left) :]
         self.size += len(blob)
 
     def close(self) -> None:
+        """Close the file."""
         if self.handle >= 0:
             os.close(self.handle)
             self.handle = -1

@@ -1,11 +1,12 @@
-"""A run put together: a recipe becomes a collector, an agent, a replay, a run folder and a loop."""
+"""Assembles a run: a recipe becomes a collector, an agent, a replay, a run folder and a loop."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,8 @@ from typing import Any
 import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source, check_unchanged, checksums
-from cairn.algorithms.registry import (
-    AgentConfig,
-    Algorithm,
-    algorithm_of,
-    capped_capacity,
-    maker,
-    most_useful,
-    relabels_goals,
-)
+from cairn.algorithms.registry import AgentConfig, Algorithm, algorithm_of, maker
+from cairn.algorithms.settings import capped_capacity, most_useful, relabels_goals
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.collect.ray import SamplerPool
@@ -34,9 +28,12 @@ from cairn.core.memory import enough, keep_freed_memory
 from cairn.core.seeding import derive
 from cairn.core.types import Spec
 from cairn.core.untrusted import shown
+from cairn.envs.given import Given
 from cairn.envs.goals import goal_rule
+from cairn.nets.own import NONE, Own
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable, ReplayPlan
+from cairn.runs.callbacks import Callbacks
 from cairn.runs.checkpoint import load_agent, load_level, load_start
 from cairn.runs.config import CONFIG, first_steps, last_note, stored, write_config
 from cairn.runs.disk import DiskError
@@ -52,33 +49,32 @@ from cairn.runs.restore import resume as restore
 from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
 from cairn.runs.scorer import Scorer, vector_of
+from cairn.runs.trackers import check_installed
 from cairn.runs.watching import Watcher
 from cairn.vector.checks import close_env
 from cairn.vector.choose import Backend, choose, make_vector
-from cairn.vector.protocol import spec_of_env
 from cairn.vector.ray_actors import must_have_ray
+from cairn.vector.spaces import spec_of_env
 
-RARE = 1_000_000  # steps between checkpoints
-
-
+RARE = 1_000_000  # steps between checkpoints; a longer interval means that there are to be none
 Watch = Callable[[AgentConfig, Spec, Sequence[str]], Watcher]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training ended."""
+    """The result of a training run."""
 
     agent: Agent
     folder: Path | None
     step: int
     seconds: float
     score: Score | None
-    best: float
+    best: float  # best evaluation, by the recipe's metric
     solved: bool
     interrupted: str | None
-    restarts: int
-    saved: bool = False  # whether the folder holds a checkpoint of this very step
-    checkpoint: Path | None = None  # the newest one, from which a resume goes on
+    restarts: int  # replaced environment workers
+    saved: bool = False  # whether the folder has a checkpoint of this step
+    checkpoint: Path | None = None  # the newest one, from which a resume continues
 
 
 def train(
@@ -89,28 +85,44 @@ def train(
     agent: Agent | None = None,
     expert: Source | None = None,
     watch: Watch | None = None,
+    callbacks: Callbacks | None = None,
 ) -> Outcome:
-    """Run a recipe. With a folder everything is written there and can be resumed; without one nothing is written.
+    """Run a recipe. `folder` gets all files and can be resumed; without one nothing is written.
 
-    `expert` is whom an imitator learns from, where the recipe names none: an agent, or a function of an observation.
-    `watch` makes whoever watches the run, and is told which of its remarks were made before it was resumed.
+    `expert`, an agent or a function of an observation, teaches imitation algorithms if the recipe names no expert.
+    `watch` makes the watcher of the run; it is passed the remarks that were made before a resume.
+    `callbacks` are called at each log and evaluation. CallbackError if one raised, after the run was saved.
     """
     recipe = validated(recipe)
     recipe = replace(recipe, device=resolve_device(recipe.device))
     _check_replay(recipe)
     check_rollout(recipe)
-    with enough(), in_use(folder, resume=resume) as lock:
+    check_installed(recipe)
+    with enough(), in_use(folder, resume=resume) as lock, _in_training(recipe.make):
         if resume:
             assert folder is not None
             recipe = _continued(recipe, folder)
         else:
             most = most_useful(recipe.agent, recipe.steps)
             recipe = replace(recipe, agent=capped_capacity(recipe.agent, most))
-        return _train(recipe, folder, lock, resume, agent, expert, watch)
+        return _train(recipe, folder, lock, resume, agent, expert, watch, callbacks)
+
+
+@contextlib.contextmanager
+def _in_training(made: Given | None) -> Iterator[None]:
+    """While it lasts, nothing but the run may play in environments of which there are no others."""
+    if made is None or not made.shared:
+        yield
+        return
+    made.in_use = True
+    try:
+        yield
+    finally:
+        made.in_use = False
 
 
 def _continued(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe that the run in `folder` goes on with."""
+    """The recipe with which the run in `folder` continues."""
     found, fault = stored(folder)
     first = first_steps(folder, found)
     asked, recipe = recipe, continued(found, recipe, folder, first)
@@ -132,6 +144,7 @@ def _train(
     agent: Agent | None,
     expert: Source | None,
     watch: Watch | None,
+    callbacks: Callbacks | None,
 ) -> Outcome:
     algorithm = algorithm_of(recipe.agent)
     begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
@@ -142,18 +155,19 @@ def _train(
     keep_freed_memory()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    collector = _collector(recipe, algorithm)
+    collector = _collector(recipe, algorithm, _own(agent))
     scorer, lesson = Scorer(recipe), None
     try:
         _check_judged(recipe, collector.spec)
-        if agent is None or (resume and not begun):  # one that is given may have been trained since
-            agent = build_fitting(recipe.agent, collector.spec, seed=derive(recipe.seed, "agent"), device=recipe.device)
+        if agent is None or (resume and not begun):  # `agent` may have been trained since the run began
+            made: Any = {"device": recipe.device, "own": _own(agent)}
+            agent = build_fitting(recipe.agent, collector.spec, seed=derive(recipe.seed, "agent"), **made)
         if agent.spec != collector.spec:
             raise CairnError(
                 f"this agent was made for another task: {agent.spec.brief}; {recipe.env} has {collector.spec.brief}."
             )
-        source = None if begun else _start(recipe, agent, folder)
-        run = Run(recipe, folder, scorer, lock=lock)
+        started = "" if begun else _start(recipe, agent, folder)
+        run = Run(recipe, folder, scorer, lock=lock, callbacks=callbacks)
         if algorithm.prepare is not None:
             assert isinstance(collector, LocalCollector)
             ask = _question(recipe, algorithm)
@@ -164,11 +178,12 @@ def _train(
         replay = _begin(run, agent, algorithm, resume)
         if watch is not None:
             run.watcher = watch(recipe.agent, collector.spec, run.warned)
-        if source is not None:
-            print(f"cairn: training starts from the policy in {source}.", file=sys.stderr)
+        if started:
+            print(f"cairn: training starts from the policy in {started}.", file=sys.stderr)
         if not (resume and run.over):
             with run:
                 _loop(run, algorithm, agent, collector, replay)
+            run.callbacks.raise_error(run.newest if run.saved else None)
     finally:
         scorer.close()
         collector.close()
@@ -189,18 +204,19 @@ def _train(
     )
 
 
-def _start(recipe: Recipe, agent: Agent, folder: Path | None) -> Path | None:
-    """Fill a new agent from the policies that the recipe starts from; where the whole agent's lies, or None."""
-    source = find_source(recipe.start, "start from", own=folder, runs_first=True) if recipe.start else None
-    if source is not None:
-        load_start(source, agent)
+def _start(recipe: Recipe, agent: Agent, folder: Path | None) -> str:
+    """Load the policies that the recipe starts from into a new agent; returns a message about it, or ""."""
+    said = ""
+    if recipe.start:
+        source = find_source(recipe.start, "start from", own=folder, runs_first=True, zips=True)
+        said = f"{source}{load_start(source, agent, recipe.task)}"
     for level, path in recipe.levels.items():
         load_level(find_source(path, "start a level from", own=folder), agent, level)
-    return source
+    return said
 
 
 def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkpointable | None:
-    """Start a run, or continue it where it was; its replay, if it has one."""
+    """Start a run, or restore it from its last checkpoint; return its replay, if it has one."""
 
     def replay() -> Checkpointable | None:
         return algorithm.replay(agent, _replay_plan(run.recipe, agent.spec, run.folder))
@@ -213,7 +229,7 @@ def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkp
 
 
 def _loop(run: Run, algorithm: Algorithm, agent: Agent, collector: Collector, replay: Checkpointable | None) -> None:
-    """The algorithm's loop, to the last evaluation and checkpoint. A failure tells where the last one is."""
+    """Run the algorithm's loop and the last evaluation and checkpoint. Errors name the last checkpoint."""
     try:
         algorithm.loop(agent, collector, replay, run)
         run.finish(agent, replay)
@@ -226,10 +242,11 @@ def _loop(run: Run, algorithm: Algorithm, agent: Agent, collector: Collector, re
 
 
 def check(recipe: Recipe) -> None:
-    """CairnError where `train` would refuse this recipe before its first step. Nothing is written."""
+    """Raise CairnError where `train` would refuse this recipe before its first step. Writes nothing."""
     recipe = replace(validated(recipe), device=resolve_device(recipe.device))
     _check_replay(recipe)
     check_rollout(recipe)
+    check_installed(recipe)
     algorithm, expert = algorithm_of(recipe.agent), _expert(recipe, None)
     if recipe.vector == "ray":
         must_have_ray()
@@ -248,7 +265,7 @@ def check(recipe: Recipe) -> None:
 
 
 def _check_replay(recipe: Recipe) -> None:
-    """Hindsight and levels are asked of agents that have them."""
+    """Refuse hindsight, priorities and levels for algorithms that do not have them."""
     algorithm, hindsight = algorithm_of(recipe.agent), recipe.hindsight != "off"
     if hindsight and algorithm.hindsight:
         raise CairnError(algorithm.hindsight)
@@ -260,7 +277,7 @@ def _check_replay(recipe: Recipe) -> None:
 
 
 def _check_judged(recipe: Recipe, spec: Spec) -> None:
-    """Where a policy is judged on other terms than it learns on, those are looked at now, not after the first steps."""
+    """Check the spaces of the evaluation task now, not after the first steps."""
     if recipe.eval_args:
         env = recipe.judged_task.for_scoring()()
         judged = spec_of_env(env)[0]
@@ -272,7 +289,7 @@ def _check_judged(recipe: Recipe, spec: Spec) -> None:
 
 
 def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> Source | None:
-    """The expert that is given, or the policy that the recipe names."""
+    """The expert that was passed, or the policy that the recipe names."""
     if algorithm_of(recipe.agent).prepare is None:
         if given is not None or recipe.expert or recipe.demos:
             raise CairnError("expert and demos are used by bc, dagger, aggrevate and aggrevated only; leave them out.")
@@ -286,14 +303,21 @@ def _expert(recipe: Recipe, given: Source | None, own: Path | None = None) -> So
     return expert
 
 
-def _collector(recipe: Recipe, algorithm: Algorithm) -> Collector:
+def _own(agent: Agent | None) -> Own:
+    """The networks of the user's own that an agent has."""
+    return NONE if agent is None or agent.own is None else agent.own
+
+
+def _collector(recipe: Recipe, algorithm: Algorithm, own: Own) -> Collector:
     if recipe.vector != "ray":
         return LocalCollector(vector_of(recipe, recipe.envs), recipe.device)
+    if recipe.make is not None and recipe.make.kind in ("functions", "vector"):
+        raise CairnError(f"Ray's samplers take copies of one environment, and {recipe.env} is {recipe.make.what}.")
     if algorithm.samplers:
         raise CairnError(f"{algorithm.samplers}; use {option('vector', 'sync')} or async.")
     where: Any = {"seed": recipe.seed, "timeout": recipe.env_timeout, "address": recipe.ray_address}
     return SamplerPool(
-        recipe.task, recipe.envs, maker(recipe.agent), workers=recipe.workers, device=recipe.device, **where
+        recipe.task, recipe.envs, maker(recipe.agent, own), workers=recipe.workers, device=recipe.device, **where
     )
 
 
@@ -303,9 +327,9 @@ def _question(recipe: Recipe, algorithm: Algorithm) -> Question:
 
 def _replay_plan(recipe: Recipe, spec: Spec, folder: Path | None) -> ReplayPlan:
     """What the replay of a run is made from."""
-    intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some rows of these are no steps
-    # What was stored since the last checkpoint must be there. A run that is lengthened needs as much as it did before,
-    # so the steps do not count, but where checkpoints are so rare that they were meant not to be.
+    intervals = 3 if recipe.vector in ("atari", "envpool", "ray") else 2  # some of their rows are not steps
+    # The slack keeps what was stored since the last checkpoint. Only with rare checkpoints it depends on `steps`: a run
+    # that is continued with more steps must find files of the same size.
     every = recipe.checkpoint_every
     between = every if every <= RARE else min(every, recipe.steps)
     return ReplayPlan(

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it, and what it is told back."""
+"""The interface between a run and its watchers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cairn.core.types import Episode
 
 @dataclass(frozen=True)
 class Moment:
-    """What is known at a log: the run's counters, its newest metrics, its best evaluation and the target."""
+    """What is known at a log: counters, newest metrics, best evaluation and target."""
 
     step: int
     progress: float
@@ -23,18 +23,22 @@ class Moment:
 
     @property
     def solved(self) -> bool:
+        """Whether the best evaluation reached the target."""
         return self.target is not None and self.best >= self.target
 
 
 class Remark(Protocol):
-    """Something worth saying once; printed as it prints itself."""
+    """A remark of a watcher; `str` gives its text."""
 
     @property
     def code(self) -> str: ...
 
 
 class Watcher(Protocol):
-    """Told of every episode that ends and asked at every log. It must be cheap and change nothing."""
+    """Sees every finished episode and every log. It must be cheap and change nothing."""
 
-    def episode(self, episode: Episode, terminated: bool) -> None: ...
-    def check(self, now: Moment) -> Sequence[Remark]: ...
+    def episode(self, episode: Episode, terminated: bool) -> None:
+        """Note an episode that ended, by termination or by truncation."""
+
+    def check(self, now: Moment) -> Sequence[Remark]:
+        """The new remarks at a log."""

@@ -1,1 +1,1 @@
-"""Many trainings: several seeds of a recipe, and the search for better settings."""
+"""Many runs: several seeds of a recipe, and the search for better settings."""

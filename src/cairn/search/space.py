@@ -1,4 +1,4 @@
-"""Where to look for better settings: around a recipe, each number multiplied by a factor."""
+"""The search space: each number of a recipe, multiplied by a factor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cairn.core.errors import CairnError, closest
 from cairn.core.schedules import Schedule
 
 SPREAD = 4.0  # a factor lies between 1 / SPREAD and SPREAD
-STEPS = 16  # in which a spread is narrowed where a field's range asks for it
+STEPS = 16  # in which a spread is narrowed to fit a field's range
 USUAL = (
     "lr",
     "gamma",
@@ -27,7 +27,7 @@ USUAL = (
 
 
 def varied(agent: Any, names: Sequence[str] = ()) -> list[str]:
-    """The fields of an agent's config to vary: those named, or the usual ones that it has and that are not 0."""
+    """The fields of a config to vary: those named, or the usual ones that it has and that are not 0."""
     known = {f.name: getattr(agent, f.name) for f in fields(agent)}
     numbers = [name for name, value in known.items() if _is_number(value)]
     for name in names:
@@ -42,7 +42,7 @@ def varied(agent: Any, names: Sequence[str] = ()) -> list[str]:
 
 
 def bounds(agent: Any, name: str) -> tuple[float, float]:
-    """The least and the largest factor for a field: SPREAD apart from 1, or as far as its range admits."""
+    """The smallest and the largest factor for a field: 1 / SPREAD and SPREAD, or as far as its range allows."""
     return 1 / _furthest(agent, name, lambda f: 1 / f), _furthest(agent, name, lambda f: f)
 
 
@@ -58,7 +58,7 @@ def _furthest(agent: Any, name: str, factor: Callable[[float], float]) -> float:
 
 
 def scaled(agent: Any, factors: Mapping[str, float]) -> Any:
-    """The config with each of these fields multiplied; of γ and its like, near 1, what is missing to 1 is."""
+    """The config with these fields multiplied. For numbers near 1, such as γ, the distance to 1 is multiplied."""
     changed = {name: _times(getattr(agent, name), factor) for name, factor in factors.items()}
     return validated(replace(agent, **changed), "agent.")
 

@@ -1,4 +1,4 @@
-"""One recipe under several seeds: a process each, as many at a time as asked for, each resumed where it was left."""
+"""One recipe with several seeds: one process per seed, `jobs` at a time. Interrupted seeds are resumed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CAIRN = (sys.executable, "-m", "cairn")
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one seed; `fault` is the last line it said where it failed."""
+    """The result of one seed; `fault` is the last line of its output if it failed."""
 
     seed: int
     folder: Path
-    figure: float = float("nan")  # what its recipe is judged by, of the best policy over fresh episodes
+    figure: float = float("nan")  # metric of the best policy over fresh episodes
     steps: int = 0
     seconds: float = 0.0
     fault: str = ""
@@ -40,9 +40,22 @@ class Trial:
 def sweep(
     name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int, trust: bool = False
 ) -> list[Trial]:
-    """`cairn train NAME OPTIONS` under each seed into out/sSEED, and score the best policy of each.
+    """Run `cairn train NAME OPTIONS` for each seed in out/sSEED, and evaluate the best policies.
 
-    `trust` where the user named a task by its module, or trusts the file that does.
+    Args:
+        name: Name or file of the recipe.
+        options: Further options of `cairn train`.
+        seeds: The seeds.
+        out: Folder of the sweep; one that exists is continued.
+        jobs: Processes at a time.
+        episodes: Episodes of each evaluation.
+        trust: Whether to pass `--trust`.
+
+    Returns:
+        One trial per seed.
+
+    Raises:
+        CairnError: The folder has other contents.
     """
     wanted = json.dumps({"name": name, "options": list(options), "episodes": episodes}) + "\n"
     made_of = out / "sweep.json"
@@ -58,7 +71,7 @@ def sweep(
 
 
 def must_be_new(out: Path, *, but: str = "") -> None:
-    """CairnError where a folder holds anything yet, `but` what is named like that."""
+    """Raise CairnError where a folder has any contents, except names that match `but`."""
     if out.is_dir() and not all(re.fullmatch(but, path.name) for path in out.iterdir()):
         raise CairnError(f"{out} holds other files; name a new folder with {option('out')}.")
     if out.exists() and not out.is_dir():
@@ -95,11 +108,12 @@ def _run(command: list[str], jobs: int) -> subprocess.CompletedProcess[str]:
 
 
 def environment(jobs: int) -> dict[str, str]:
-    """That of one of `jobs` trainings which share the cores of this machine."""
+    """Environment variables for one of `jobs` processes that share the cores of this machine."""
     return {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
 
 
 def table(trials: Sequence[Trial]) -> str:
+    """The results as text: one line per seed, and a summary."""
     lines = [f"{'seed':>6}{'score':>12}{'steps':>14}{'seconds':>10}"]
     for t in trials:
         told = f"{number(t.figure, 4):>12}{t.steps:>14,}{t.seconds:>10,.0f}"

@@ -1,7 +1,7 @@
-"""The search for better settings: Optuna proposes, each trial is a training in a process of its own.
+"""The search for better settings: Optuna proposes them, and each trial is a run in its own process.
 
-A trial is worth the mean of its evaluations over the whole run, held at the last one where it stopped early: to be good
-soon counts as well as to be good in the end. The first trial is the recipe as it is.
+The value of a trial is the mean of its evaluations over the whole run, so fast learning counts too. A run that stopped
+early keeps the value of its last evaluation. The first trial is the recipe itself.
 """
 
 from __future__ import annotations
@@ -30,13 +30,28 @@ from cairn.runs.train import check
 from cairn.search.space import bounds, scaled, varied
 from cairn.search.sweep import CAIRN, environment, must_be_new
 
-LOOK_EVERY = 0.5  # s
+LOOK_EVERY = 0.5  # seconds
 DATABASE = "trials.db"
 THE_RECIPE = "  (the recipe)"
 
 
 def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
-    """Go on with the search in `out` until it has so many trials, and write out/best.json; the study."""
+    """Continue the search in `out` until it has `trials` trials, and write out/best.json.
+
+    Args:
+        recipe: Where the search begins.
+        names: Settings of the agent to vary; () for the usual ones.
+        out: Folder of the search.
+        trials: Trials in all.
+        jobs: Processes at a time.
+        seed: Seed of the proposals.
+
+    Returns:
+        The Optuna study.
+
+    Raises:
+        CairnError: Optuna is missing, the folder has another search, or no trial finished.
+    """
     if importlib.util.find_spec("optuna") is None:
         raise CairnError("`cairn tune` needs an extra: pip install 'cairn-rl[tune]'.")
     import optuna
@@ -45,7 +60,7 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     chosen = varied(recipe.agent, names)
     check(recipe)
     study = _study(recipe, chosen, out)
-    fresh = derive(seed, "trials", len(study.trials))  # a search that goes on does not draw what it drew before
+    fresh = derive(seed, "trials", len(study.trials))  # a continued search must not repeat its proposals
     study.sampler = optuna.samplers.TPESampler(seed=fresh % 2**32, constant_liar=jobs > 1)
     _take_up(study, chosen)
 
@@ -59,13 +74,13 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
         study.optimize(objective, n_trials=left, n_jobs=jobs, catch=(CairnError,))
     if not any(t.value is not None and t.state.name == "COMPLETE" for t in study.trials):
         raise CairnError(f"no trial was finished; see the logs in {out}.")
-    best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned")
+    best = replace(recipe, agent=scaled(recipe.agent, study.best_params), name=f"{recipe.name}-tuned", log=())
     (out / "best.json").write_text(json.dumps(to_json(best), indent=2) + "\n", encoding="utf-8")
     return study
 
 
 def _study(recipe: Recipe, chosen: Sequence[str], out: Path) -> Any:
-    """The search in `out`, begun or taken up; CairnError where the folder holds anything else."""
+    """The study in `out`, new or continued. Raises CairnError where the folder has other contents."""
     import optuna
 
     path, other = out / DATABASE, f"name another folder with {option('out')}."
@@ -73,7 +88,7 @@ def _study(recipe: Recipe, chosen: Sequence[str], out: Path) -> Any:
     if path.exists():
         try:
             studies = optuna.get_all_study_summaries(storage)
-        except Exception as error:  # whatever SQLite, SQLAlchemy or Optuna make of it
+        except Exception as error:  # SQLite, SQLAlchemy and Optuna raise many types of errors
             raise CairnError(
                 f"{path} is not a database that Optuna can read ({type(error).__name__}); {other}"
             ) from error
@@ -101,7 +116,7 @@ def _done(study: Any) -> list[Any]:
 
 
 def _take_up(study: Any, names: Sequence[str]) -> None:
-    """The recipe itself comes first; what was under way when a search was killed is tried again."""
+    """Queue the recipe itself as the first trial, and repeat trials that were interrupted."""
     import optuna
 
     if not study.trials:
@@ -112,13 +127,13 @@ def _take_up(study: Any, names: Sequence[str]) -> None:
 
 
 def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
-    """Train, looking at the evaluations as they come; a trial that is behind most others is stopped."""
+    """Train and report the evaluations; a trial that is worse than most others is stopped."""
     import optuna
 
     plan = folder.with_suffix(".json")
     plan.write_text(json.dumps(to_json(recipe)) + "\n", encoding="utf-8")
     with open(folder.with_suffix(".log"), "w", encoding="utf-8") as log:
-        command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # which was written just above
+        command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # the plan was written just above
         process = subprocess.Popen(command, env=environment(jobs), stdout=log, stderr=log, preexec_fn=_die_with_parent)
     seen = 0
     try:
@@ -140,12 +155,12 @@ def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
 
 
 def _die_with_parent() -> None:
-    """A search that is killed leaves no training behind."""
+    """End the process when its parent is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def area(curve: Sequence[Point], steps: int) -> float:
-    """The mean score over the run, each evaluation standing for the steps up to it and the last for all that follow."""
+    """The mean score over the run: each evaluation counts for the steps before it, the last also for those after it."""
     if not curve:
         return float("nan")
     total, before = 0.0, 0
@@ -156,7 +171,7 @@ def area(curve: Sequence[Point], steps: int) -> float:
 
 
 def table(study: Any, recipe: Recipe) -> str:
-    """The best trials beside the recipe, and which settings mattered."""
+    """The best trials and the recipe as text, and the importance of the settings."""
     import optuna
 
     done = sorted(_done(study), key=lambda t: t.value if t.state.name == "COMPLETE" else -1e18, reverse=True)
@@ -183,7 +198,7 @@ def table(study: Any, recipe: Recipe) -> str:
 
 
 def _wide(name: str) -> int:
-    """Characters of a setting's column."""
+    """Width of a setting's column in characters."""
     return max(len(name) + 2, 12 if name != "hidden" else 18)
 
 

@@ -1,1 +1,1 @@
-"""The only room that knows how environments are stepped in parallel. Autoreset ends here."""
+"""Vectors: many environments stepped together, in this process or in parallel. Autoreset modes end here."""

@@ -1,4 +1,4 @@
-"""ALE's own vector of Atari games behind the contract: emulated, shrunk and batched in C++ threads."""
+"""ALE's own vector of Atari games: emulated, resized and batched in C++ threads."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from cairn.vector.protocol import EpisodeStats
 
 
 class Atari:
-    """Vector over N copies of one game, played as `Game` says; the same steps as its environment, but for these:
+    """N copies of one game, preprocessed as `Game` says. Its steps are those of the environment but for three points.
 
-    - the number of idle frames a game begins with is drawn from another generator
-    - where FIRE is pressed for a lost life that row is not valid, since the others step meanwhile; a game that ends
-      with it is reported then
-    - the newest frame after a game's last step is the one before, brightened by what ALE still looked at, as in
-      Gymnasium's AtariPreprocessing
+    - the number of idle frames at the start of a game is drawn from another generator
+    - a step in which FIRE is pressed for a lost life is not valid, because the other games step meanwhile; if the game
+    ends
+      in it, the episode is reported in that step
+    - the newest frame after a game's last step is the frame before it, as the pixel-wise maximum with what ALE still
+      rendered; Gymnasium's AtariPreprocessing does the same
 
-    ALE's vector could end an episode with a life by itself, but would then begin another game; so it only reports
-    lost lives. It clips no rewards here and stacks no frames: the score is true, and a stack can be emptied.
+    If ALE ended an episode at a lost life it would also begin another game, so it only reports lost lives. It neither
+    clips rewards nor stacks frames: true scores are needed, and a stack must be cleared at a lost life.
     """
 
     def __init__(self, game: Game, num_envs: int, *, threads: int = 0) -> None:
@@ -60,8 +61,8 @@ class Atari:
         self.spec = Spec(shape, "uint8", Discrete(len(names)), stack=game.stack)
         self.stats = EpisodeStats(num_envs)
         self.obs: Array = np.zeros((num_envs, *shape), np.uint8)
-        self.began = np.zeros(num_envs, np.int64)  # the frame at which each game began: another number means a new game
-        self.press = np.zeros(num_envs, bool)  # those that lost a life: FIRE comes next
+        self.began = np.zeros(num_envs, np.int64)  # the frame at which each game began; a new number is a new game
+        self.press = np.zeros(num_envs, bool)  # lost a life: FIRE is pressed next
         self.silent = np.full(num_envs, -1, np.int8)  # no game reports success
 
     def reset(self, seeds: Sequence[int]) -> Array:
@@ -102,7 +103,7 @@ class Atari:
         self.press = lost if self.button is not None else np.zeros(self.num_envs, bool)
         terminated = (ended if game.learning else ended & over) & valid
         reward = np.sign(score) if game.clip and game.learning else score
-        self.stats.length -= ~valid  # a press of FIRE is no step
+        self.stats.length -= ~valid  # pressing FIRE does not count as a step
         episodes = self.stats.update(score, over, np.ones(self.num_envs, bool), self.silent)
         return Step(self.obs, next_obs, reward * valid, terminated, truncated & valid, valid, episodes)
 
@@ -115,5 +116,5 @@ class Atari:
 
 
 def _beginning(info: dict[str, Array]) -> Array:
-    """The frame of the emulator at which each game began."""
+    """The emulator's frame number at which each game began."""
     return info["frame_number"].astype(np.int64) - info["episode_frame_number"]

@@ -1,4 +1,4 @@
-"""Checks of what an environment returned: numpy would broadcast or convert much that means a mistake."""
+"""Checks of what an environment returned: numpy would silently broadcast or convert many mistakes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from cairn.core.errors import CairnError, EnvError
+from cairn.core.old_gym import OLD
 from cairn.core.types import Array, Spec
+from cairn.envs.masks import MaskFault
 from cairn.vector.deadline import Hang
 
 LARGEST = float(np.finfo(np.float32).max)
-NUMBERS = "fiub"  # numpy's kinds: floats, integers, unsigned ones, booleans
-OLD = (
-    "it follows the interface of old Gym; Gymnasium's is reset(seed=, options=) -> (obs, info) and"
-    " step(action) -> (obs, reward, terminated, truncated, info): change it, or wrap it with the package shimmy"
-    " (GymV21CompatibilityV0, GymV26CompatibilityV0)"
-)
-# what wrappers of Gymnasium and Python itself say where an environment follows the old interface
+NUMBERS = "fiub"  # numpy's kinds: float, integer, unsigned, boolean
+# parts of the errors that wrappers and Python raise for the old interface
 OLD_SIGNS = (
     "not enough values to unpack (expected 5, got 4)",
     "too many values to unpack (expected 2)",
@@ -33,15 +29,22 @@ OLD_SIGNS = (
 
 
 class Misfit(Exception):
-    """An environment returned something that its spaces or Gymnasium's interface do not allow."""
+    """An environment returned something that its spaces or Gymnasium's interface do not allow.
+
+    A message with a remedy names the call itself.
+    """
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 def blame(index: int, error: BaseException, when: str = "") -> EnvError:
-    """The EnvError for whatever a task raised: the user must see it as the task's fault, not as ours."""
+    """The EnvError for an exception of a task, so that the user sees it as the task's fault."""
     if isinstance(error, Hang):
         return EnvError(index, f"did not answer within {error.args[0]:g} s{when}")
     if isinstance(error, Misfit):
-        return EnvError(index, f"returned {error}{when}")
+        return EnvError(index, f"returned {error}: {error.remedy}" if error.remedy else f"returned {error}{when}")
     if isinstance(error, SystemExit):
         return EnvError(index, f"called sys.exit({'' if error.code is None else error.code}){when}")
     if isinstance(error, (TypeError, ValueError)) and any(sign in str(error) for sign in OLD_SIGNS):
@@ -50,17 +53,19 @@ def blame(index: int, error: BaseException, when: str = "") -> EnvError:
 
 
 class Rows:
-    """Lays observations out as one row of a Spec each; Misfit where one does not fit."""
+    """Converts observations to rows of a Spec. Raises Misfit where one does not fit."""
 
     def __init__(self, spec: Spec, layout: Callable[[Any], Array]) -> None:
         self.shape, self.dtype, self.layout = spec.obs_shape, np.dtype(spec.obs_dtype), layout
-        self.kinds = NUMBERS if self.dtype.kind == "f" else ""  # these need no further check
+        self.kinds = NUMBERS if self.dtype.kind == "f" else ""  # kinds that need no further check
 
     def __call__(self, obs: Any) -> Array:
         try:
             row = self.layout(obs)
         except Hang:
             raise
+        except MaskFault as fault:
+            raise Misfit(str(fault)) from None
         except Exception as error:
             raise Misfit(f"an observation that does not fit its space ({type(error).__name__}: {error})") from error
         if (
@@ -88,16 +93,16 @@ class Rows:
 
 
 def check_reset(out: Any) -> Any:
-    """The observation that a reset returned; Misfit where it returned something else than (obs, info)."""
+    """The observation that a reset returned. Raises Misfit where it did not return (obs, info)."""
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not isinstance(out[1], Mapping):
-        raise Misfit(f"{_kind(out)} from reset, not (observation, info): {OLD}")
+        raise Misfit(f"{_kind(out)} from reset, not (observation, info)", OLD)
     return out[0]
 
 
 def check_step(out: Any) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
-    """What a step returned: observation, reward, terminated, truncated, info; Misfit where one is of another type."""
+    """The five values of a step: obs, reward, terminated, truncated, info. Raises Misfit for wrong types."""
     if not isinstance(out, (tuple, list)) or len(out) != 5:
-        raise Misfit(f"{_kind(out)} from step, not five: {OLD}")
+        raise Misfit(f"{_kind(out)} from step, not five", OLD)
     obs, reward, terminated, truncated, info = out
     if not isinstance(reward, float):
         reward = _number(reward)
@@ -138,38 +143,14 @@ def _flag(flag: Any, name: str) -> bool:
 
 
 def _short(value: Any) -> str:
-    """A value in a sentence: an array by its shape."""
+    """A value for a message; arrays by their shape."""
     if isinstance(value, (np.ndarray, list, tuple)):
         return f"{type(value).__name__} of shape {np.shape(value)}"
     return repr(value)[:40]
 
 
-class Checked(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment for a vector that is not ours: what it returns is checked and passed on unchanged."""
-
-    def __init__(self, env: gym.Env[Any, Any], row: Rows) -> None:
-        super().__init__(env)
-        self.row = row
-
-    def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
-        try:
-            out = self.env.reset(**given)
-            self.row(check_reset(out))
-        except (Exception, SystemExit) as error:
-            raise blame(0, error, " at reset") from error
-        return out
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        try:
-            out = self.env.step(action)
-            self.row(check_step(out)[0])
-        except (Exception, SystemExit) as error:
-            raise blame(0, error) from error
-        return out
-
-
 def make_env(index: int, make: Callable[[], Any]) -> Any:
-    """An environment; EnvError where making it failed. A CairnError is a sentence for the user already."""
+    """Make an environment. Raises EnvError where that fails; a CairnError passes, since it is a clear sentence."""
     try:
         return make()
     except CairnError:
@@ -179,7 +160,7 @@ def make_env(index: int, make: Callable[[], Any]) -> Any:
 
 
 def remake_env(index: int, make: Callable[[], Any]) -> Any:
-    """An environment in the place of one that was closed; EnvError where making it failed, in whatever way."""
+    """Make an environment in place of a closed one. Raises EnvError where that fails for any reason."""
     try:
         return make_env(index, make)
     except EnvError:
@@ -189,12 +170,12 @@ def remake_env(index: int, make: Callable[[], Any]) -> Any:
 
 
 def close_env(env: Any) -> None:
-    """Close an environment, or a vector of them, whose work is done: an error there becomes a warning."""
+    """Close an environment or a vector that is no longer needed; an error becomes a warning."""
     warn_once(fault_at_close(env))
 
 
 def fault_at_close(env: Any) -> str:
-    """Close an environment; what went wrong there in one sentence, "" where nothing did."""
+    """Close an environment; returns its fault as a sentence, "" without one."""
     try:
         env.close()
     except (Exception, SystemExit) as error:
@@ -205,12 +186,13 @@ def fault_at_close(env: Any) -> str:
 
 @functools.cache
 def warn_once(fault: str) -> None:
-    """Print a fault once, however many environments fail in the same way; nothing for ""."""
+    """Print a fault once, however many environments have it; nothing for ""."""
     if fault:
         print(f"cairn: {' '.join(fault.split())}", file=sys.stderr)
 
 
 def refuse_old_gym(*spaces: Any) -> None:
+    """Raise CairnError for spaces of the old package gym."""
     for space in spaces:
         if type(space).__module__.partition(".")[0] == "gym":
             raise CairnError(f"the space {space} is old Gym's, not Gymnasium's: {OLD}.")

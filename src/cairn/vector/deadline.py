@@ -7,25 +7,26 @@ import threading
 from typing import Any
 
 TICKS = 10  # timer signals of one deadline
-STARTS_WITHIN = 600.0  # s that making environments may take; a time-out of steps and resets does not count it
+STARTS_WITHIN = 600.0  # seconds to make environments, which `env_timeout` does not include
 
 
 class Hang(Exception):
-    """An environment has not answered for this many seconds."""
+    """An environment did not answer within this many seconds."""
 
 
 class Deadline:
-    """`with Deadline(seconds):` raises Hang inside its body where the body takes longer; 0 is no limit.
+    """`with Deadline(seconds):` raises Hang where its body takes longer; 0: no limit. Works in the main thread only.
 
-    It uses SIGALRM, the process's only alarm, and holds it no longer than the body runs: the handler and the timer that
-    were set before are put back at the end, also after an error. Only the main thread can be interrupted, so in other
-    threads it does nothing. It counts ticks and not the clock: while the process is stopped (Ctrl-Z, a sleeping
-    laptop), at most one tick adds up.
+    Uses SIGALRM, and restores the previous handler and timer at the end, also after an error. Counts timer ticks, so
+    that the time of a stopped process (Ctrl-Z) does not count.
+
+    The body must be a call: on Python 3.13.0 an error that a signal raises can escape from a loop that ends the body,
+    past `__exit__`.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.before: Any = None  # the handler and the timer of before, while the body runs
+        self.before: Any = None  # the previous handler and timer, while the body runs
         self.left = TICKS
 
     def _tick(self, *_: Any) -> None:

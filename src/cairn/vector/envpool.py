@@ -1,4 +1,4 @@
-"""EnvPool's environments behind the contract: stepped by C++ threads, without Python between one and the next."""
+"""EnvPool's environments, stepped by C++ threads without Python in between."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from cairn.core.seeding import derive_many
 from cairn.core.types import Array, Step
 from cairn.vector.gymnasium import Gymnasium
 
-OLDEST = (1, 2, 5)  # in earlier versions copies of one task could be all alike
+OLDEST = (1, 2, 5)  # in earlier versions all copies of a task could be equal
 FOREVER = 2**31 - 1
-BOX2D = ("BipedalWalker", "LunarLander")  # their physics depend on bodies destroyed before
+BOX2D = ("BipedalWalker", "LunarLander")  # their physics depends on bodies destroyed before
 RENEW_EVERY = 4096  # steps after which Box2D worlds are made anew
 
 
 class EnvPool(Gymnasium):
-    """Vector over N copies of a task of EnvPool's own. Its seeds are given when it is made, so a reset makes it anew.
+    """N copies of a task of EnvPool. Its seeds are fixed when it is made, so a reset makes it anew.
 
-    It restarts in the step after an end (NEXT_STEP); that row holds no transition and comes out as not valid. The
-    physics are its own port of Gymnasium's; evaluation uses Gymnasium's. An end that falls on the last step of the
-    time limit is reported as a truncation alone.
+    It resets in the step after an end (NEXT_STEP); that step is not valid. EnvPool has its own port of Gymnasium's
+    physics,
+    but evaluation uses Gymnasium's. An end on the last step of the time limit is reported as a truncation only.
 
-    A Box2D world changes a little with every reset, and a policy trained only in worlds that were reset many times
-    falls in more than half of the new ones. So all are made anew every `RENEW_EVERY` steps; episodes that are open
-    then are truncated, and are not counted.
+    A Box2D world changes slightly with every reset, and a policy that was trained only in worlds after many resets
+    falls in
+    more than half of the new ones. So all worlds are made anew every `RENEW_EVERY` steps. Open episodes are then
+    truncated,
+    and do not count in the statistics.
     """
 
     def __init__(self, name: str, num_envs: int, *, limit: int | None = None, threads: int = 0) -> None:
-        """`limit`: the steps of an episode; 0 lifts the task's own, None keeps it."""
+        """`limit`: steps per episode; 0 means no limit, None keeps the task's own."""
         self.name, self.threads = name, min(threads or os.cpu_count() or 1, num_envs)
         self.limit = {} if limit is None else {"max_episode_steps": limit or FOREVER}
         self.renews, self.age, self.seeds, self.renewals = name.startswith(BOX2D), 0, [0], 0
@@ -44,7 +46,7 @@ class EnvPool(Gymnasium):
         if fault is not None:
             raise CairnError(fault)
         with _quiet():
-            super().__init__(self._make(range(num_envs)))
+            super().__init__(self._make(range(num_envs)), masks=False)
 
     def _make(self, seeds: Sequence[int]) -> Any:
         import envpool
@@ -91,14 +93,14 @@ class EnvPool(Gymnasium):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Gymnasium warns of bounds that float32 rounds."""
+    """Hide Gymnasium's warnings about bounds that float32 rounds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def envpool_fault(name: str) -> str | None:
-    """Why EnvPool cannot step this task here, in one sentence; None where it can."""
+    """Why EnvPool cannot step this task here, in one sentence; None if it can."""
     if importlib.util.find_spec("envpool") is None:
         return "the envpool vector needs an extra: pip install 'cairn-rl[envpool]'."
     version = metadata.version("envpool")

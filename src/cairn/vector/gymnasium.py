@@ -1,48 +1,53 @@
-"""Any Gymnasium vector environment behind the contract: its three autoreset modes arrive as the same transitions."""
+"""Any Gymnasium vector environment: its three autoreset modes give the same transitions."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import iterate
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from cairn.core.errors import CairnError, EnvError
-from cairn.core.types import Array, Step
+from cairn.core.types import Array, Composite, Step
+from cairn.envs.masks import METHOD, MaskFault
 from cairn.vector.checks import blame, close_env
-from cairn.vector.protocol import GOAL_KEYS, EpisodeStats, spec_of
+from cairn.vector.protocol import EpisodeStats
+from cairn.vector.spaces import GOAL_KEYS, lies_as_shown, spec_of
+from cairn.vector.told_masks import told_by, told_masks
 
 
 class Gymnasium:
-    """Vector over a SyncVectorEnv, an AsyncVectorEnv or any other that states its autoreset mode.
+    """A vector over a SyncVectorEnv, an AsyncVectorEnv or any other that states its autoreset mode.
 
     SAME_STEP  the successor is in info["final_obs"]
-    NEXT_STEP  the successor is the observation; the step after it resets, and comes out as not valid
-    DISABLED   the successor is the observation; the ended environments are reset here
+    NEXT_STEP  the successor is the observation; the next step only resets, and is not valid
+    DISABLED   the successor is the observation; ended environments are reset here
 
-    Its environments are the caller's, and are never made anew: a reset is exact where it depends on its seed alone.
+    The caller made its environments, and they are never remade: resets are exact if they depend on the seed alone.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        self.env: Any = env  # a VectorEnv; its own annotations know neither a list of seeds nor send and recv
+    def __init__(self, env: VectorEnv[Any, Any, Any], *, ours: bool = True, masks: bool = True) -> None:
+        self.ours = ours  # whether `close` closes it
+        self.env: Any = env  # a VectorEnv, whose annotations lack a list of seeds, send and recv
         mode = env.metadata.get("autoreset_mode")
         if mode is None:
             raise CairnError(f"{env} does not state its autoreset mode in metadata['autoreset_mode'].")
         self.mode = AutoresetMode(mode)
         self.num_envs = env.num_envs
         self.restarts = 0
-        space = env.single_observation_space
-        self.spec, self.layout = spec_of(space, env.single_action_space)
-        self.laid_out = isinstance(space, spaces.Box)  # as they come
+        self.told = told_masks(env) if masks else None  # how masks are told that the observations do not show
+        self.space: Any = env.single_observation_space if self.told is None else self.told.space
+        self.spec, self.layout = spec_of(self.space, env.single_action_space)
+        self.laid_out = lies_as_shown(self.space, self.spec)
         self.stats = EpisodeStats(self.num_envs)
-        self.resetting = np.zeros(self.num_envs, bool)  # NEXT_STEP: those whose next step is only a reset
+        self.resetting = np.zeros(self.num_envs, bool)  # NEXT_STEP: the next step is only a reset
         self.action: Array = np.zeros(0)
-        self.used = False  # whether it was reset before
+        self.used = False  # it was reset before
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
@@ -51,13 +56,21 @@ class Gymnasium:
             _warn_not_renewed()
         self.used = True
         try:
-            obs, _ = self.env.reset(seed=[int(s) for s in seeds])
+            obs, info = self.env.reset(seed=[int(s) for s in seeds])
         except Exception as error:
             raise blame(0, error, " at reset") from error
-        return self._rows(obs)
+        return self._rows(obs, info)
 
     def send(self, action: Array) -> None:
-        self.action = self.spec.action.to_env(action)
+        self.action = self._batched(self.spec.action.to_env(action))
+
+    def _batched(self, action: Array) -> Any:
+        """Actions as the vector takes them: of a Dict or Tuple, one with an array in each of its parts."""
+        act = self.spec.action
+        if not isinstance(act, Composite):
+            return action
+        empty: Any = create_empty_array(self.env.single_action_space, self.num_envs)
+        return concatenate(self.env.single_action_space, [act.structured(row) for row in action], empty)
 
     def _step_envs(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         out: tuple[Any, Array, Array, Array, dict[str, Any]] = self.env.step(self.action)
@@ -68,17 +81,21 @@ class Gymnasium:
             out, reward, terminated, truncated, info = self._step_envs()
         except Exception as error:
             raise blame(0, error) from error
-        next_obs = self._rows(out)
         ended = terminated | truncated
+        next_obs = self._rows(out, info, over=ended & (self.mode is not AutoresetMode.SAME_STEP))
         valid = ~self.resetting
         obs = next_obs
         if self.mode is AutoresetMode.SAME_STEP and ended.any():
             next_obs = obs.copy()
-            for i in np.flatnonzero(ended):
-                next_obs[i] = self.layout(info["final_obs"][i])
+            for i in np.flatnonzero(ended).tolist():
+                final = info["final_obs"][i]
+                if self.told is not None:
+                    final = self.told.beside(final, told_by(info.get("final_info", {}), i), over=True)
+                next_obs[i] = self._row(i, final)
         elif self.mode is AutoresetMode.DISABLED and ended.any():
-            fresh, _ = self.env.reset(options={"reset_mask": ended.copy()})
-            obs = np.where(ended.reshape(-1, *[1] * (next_obs.ndim - 1)), self._rows(fresh), next_obs)
+            fresh, begun = self.env.reset(options={"reset_mask": ended.copy()})
+            begun = self._rows(fresh, begun, over=~ended)  # of the others there may be no mask
+            obs = np.where(ended.reshape(-1, *[1] * (next_obs.ndim - 1)), begun, next_obs)
         elif self.mode is AutoresetMode.NEXT_STEP:
             self.resetting = ended & valid
         reward = np.asarray(reward, np.float32)
@@ -91,19 +108,34 @@ class Gymnasium:
         return self.recv()
 
     def close(self) -> None:
-        close_env(self.env)
+        if self.ours:
+            close_env(self.env)
 
-    def _rows(self, obs: Any) -> Array:
-        """A batched observation -> [N, *spec.obs_shape], ours to keep."""
+    def _rows(self, obs: Any, info: Mapping[str, Any] = MappingProxyType({}), over: Array | None = None) -> Array:
+        """A batched observation as a new array [N, *spec.obs_shape]; `over` [N] where an episode ended with it."""
         if isinstance(obs, np.ndarray) and self.laid_out:
             shape = self.num_envs, *self.spec.obs_shape
             if obs.shape == shape or (obs.shape == (self.num_envs,) and shape[1:] == (1,)):
                 return obs.astype(self.spec.obs_dtype).reshape(shape)
             raise EnvError(0, f"returned observations of shape {obs.shape} where the vector's have {shape}")
-        if self.spec.goal is not None:
+        if self.spec.goal is not None and not self.spec.parts:
             return np.concatenate([obs[k].reshape(self.num_envs, -1) for k in GOAL_KEYS], 1, dtype=self.spec.obs_dtype)
-        rows = [self.layout(row) for row in iterate(self.env.observation_space, obs)]
-        return np.stack(rows).astype(self.spec.obs_dtype)
+        rows = list(iterate(self.env.observation_space, obs))
+        if self.told is not None:
+            over = np.zeros(self.num_envs, bool) if over is None else over
+            rows = [self.told.beside(row, self._mask(info, i), over=bool(over[i])) for i, row in enumerate(rows)]
+        return np.stack([self._row(i, row) for i, row in enumerate(rows)]).astype(self.spec.obs_dtype)
+
+    def _row(self, i: int, obs: Any) -> Array:
+        """One observation of environment `i` as a row."""
+        try:
+            return self.layout(obs)
+        except MaskFault as fault:
+            raise EnvError(i, f"returned {fault}") from None
+
+    def _mask(self, info: Mapping[str, Any], i: int) -> Any:
+        assert self.told is not None
+        return self.env.unwrapped.call(METHOD)[i] if self.told.by_method else told_by(info, i)
 
     def _success(self, info: dict[str, Any]) -> Array:
         success = np.full(self.num_envs, -1, np.int8)

@@ -12,8 +12,12 @@ from cairn.vector.protocol import Vector
 
 
 class HistoryVector:
-    """A vector with what `History` and `RewardFloor` are to an environment: the last `history` observations, the
-    oldest first, zeros before an episode's first; and no reward below `floor`. Returns of episodes stay true."""
+    """The vector version of the wrappers `History` and `RewardFloor`.
+
+    Observations are the last `history` ones, oldest first, zeros before an episode's first. Rewards are at least
+    `floor`;
+    statistics of episodes use the true rewards.
+    """
 
     def __init__(self, envs: Vector, *, history: int = 1, floor: float | None = None) -> None:
         (width,) = envs.spec.obs_shape

@@ -14,7 +14,7 @@ from cairn.vector.protocol import EnvMaker, EpisodeStats
 
 
 class Sync:
-    """Vector over one batch."""
+    """A vector over one `EnvBatch`."""
 
     def __init__(self, makers: Sequence[EnvMaker], *, timeout: float = 120.0) -> None:
         self.batch = EnvBatch(makers)
@@ -44,7 +44,7 @@ class Sync:
         return row
 
     def renew(self, *which: int) -> None:
-        """Before seeds are played: make environments anew whose resets depend on earlier use."""
+        """Before new seeds, remake those (all, or `which`) whose resets depend on earlier use."""
         try:
             with self.start:
                 self.batch.renew(*which)

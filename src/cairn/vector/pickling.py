@@ -1,6 +1,6 @@
-"""Functions that make environments, packed for another process with the registrations they may need.
+"""Pickles functions that make environments, together with the registrations that they may need.
 
-`gym.make("Mine-v0")` works where the caller's script registered that id. A fresh process never ran that script.
+`gym.make("Mine-v0")` works where the user's script registered that id. A new process never ran that script.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 
 def pack(what: Any) -> bytes:
-    """Pickle `what` with every registration that is neither Gymnasium's own nor ours. What cannot be sent raises."""
+    """Pickle `what` with all registrations but Gymnasium's and Cairn's own. Raises what pickling raises."""
     body: bytes = cloudpickle.dumps(what)
     return pickle.dumps((_registrations(), body))
 
 
 def unpack(packed: bytes) -> Any:
-    """What was packed, with the caller's registrations made here too."""
+    """Unpickle what `pack` returned, after registering the same ids here."""
     entries, body = pickle.loads(packed)
     for entry in entries:
-        with contextlib.suppress(Exception):  # one that cannot be read here is missed only by who asks for it
+        with contextlib.suppress(Exception):  # an entry that cannot be read matters only if its task is made
             spec = cloudpickle.loads(entry)
             gym.registry[spec.id] = spec
     return cloudpickle.loads(body)
@@ -36,15 +36,15 @@ def _registrations() -> list[bytes]:
     for spec in list(gym.registry.values()):
         if isinstance(spec.entry_point, str) and spec.entry_point.startswith(("gymnasium.", "cairn.")):
             continue
-        with contextlib.suppress(Exception):  # an entry that cannot be sent
+        with contextlib.suppress(Exception):  # skip an entry that cannot be pickled
             pickled.append(cloudpickle.dumps(_by_value(spec)))
     return pickled
 
 
 def _by_value(spec: EnvSpec) -> EnvSpec:
-    """With a creator that is read when the task is made: reading it may import a whole module of the caller's.
+    """A registration that is unpickled only when its task is made, because that may import the user's module.
 
-    An entry point in the script that was started is sent as the class itself: nobody else can import it.
+    A class of the main script is pickled by value: no other process can import it.
     """
     creator: Any = spec.entry_point
     if isinstance(creator, str) and creator.startswith("__main__:"):
@@ -53,7 +53,7 @@ def _by_value(spec: EnvSpec) -> EnvSpec:
 
 
 class Creator:
-    """An entry point that is unpickled when it is first called."""
+    """An entry point that is unpickled when it is called."""
 
     def __init__(self, packed: bytes) -> None:
         self.packed = packed

@@ -1,4 +1,4 @@
-"""Environments spread over worker processes that write into shared memory."""
+"""Environments in worker processes that write into shared memory."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
 from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
-CLOSES_WITHIN = 2.0  # s that workers have to close their environments
-GRACE = 1.0  # s that a worker has to close its environments after its parent died
+CLOSES_WITHIN = 2.0  # seconds for workers to close their environments
+GRACE = 1.0  # seconds for a worker to close its environments after its parent died
 
 
 class Workers(WorkerPool):
-    """A pool of processes. Commands are short messages; rows and actions are in shared memory."""
+    """A `WorkerPool` of processes. Commands are short messages; rows and actions are in shared memory."""
 
     def __init__(self, makers: Sequence[EnvMaker], *, workers: int | None = None, timeout: float = 120.0) -> None:
         super().__init__(makers, workers=workers, timeout=timeout)
@@ -100,7 +100,7 @@ class Workers(WorkerPool):
                 process.join()
 
     def _warn_of_close_fault(self, pipe: Connection) -> None:
-        """The last message of a worker is a str, the fault of closing its environments; earlier ones are dropped."""
+        """Print the last message of a worker, a str with the fault at closing; drop earlier messages."""
         with contextlib.suppress(EOFError, OSError):
             while pipe.poll(CLOSES_WITHIN):
                 message = pipe.recv()
@@ -110,9 +110,9 @@ class Workers(WorkerPool):
 
 @contextmanager
 def hide_main() -> Iterator[None]:
-    """Start a process without it importing the user's script again: a script needs no `if __name__ == "__main__"`.
+    """Context to start processes that do not import the user's script: it needs no `if __name__ == "__main__"`.
 
-    cloudpickle sends what a worker needs of that script by value.
+    cloudpickle sends by value what a worker needs of that script.
     """
     main = vars(sys.modules["__main__"])
     saved: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
@@ -136,9 +136,9 @@ def _views(memory: dict[str, Any], spec: Spec, n: int) -> dict[str, Array]:
 def _run_worker(
     pipe: Connection, makers: bytes, start: int, stop: int, memory: dict[str, Any], spec: Spec, num_envs: int
 ) -> None:
-    """The main function of a worker: one answer for each command, None or (environment, what went wrong)."""
+    """The main function of a worker. It answers each command with None or (environment, fault)."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the parent decides how a run ends; its closed pipe ends the worker
+        signal.signal(number, signal.SIG_IGN)  # the parent handles signals; when its pipe closes, the worker ends
     threading.Thread(target=_exit_with_parent, args=(pipe.fileno(),), daemon=True).start()
     arrays = _views(memory, spec, num_envs)
     action = arrays.pop("action")[start:stop]
@@ -156,7 +156,7 @@ def _run_worker(
                 run_command(batch, command, *((action,) if command == "step" else args))
             except EnvError as error:
                 failure = error.index, error.what
-            except KeyboardInterrupt:  # SIGINT is ignored here, so it is an environment's own
+            except KeyboardInterrupt:  # SIGINT is ignored here, so an environment raised it
                 failure = start, "raised KeyboardInterrupt"
             pipe.send(failure)
     except (EOFError, OSError):
@@ -167,9 +167,9 @@ def _run_worker(
 
 
 def _exit_with_parent(pipe: int) -> None:
-    """Wait until the other end of the pipe is closed; then the worker has a moment to close its environments."""
+    """Exit some seconds after the other end of the pipe was closed; until then environments can close."""
     waiting = select.poll()
-    waiting.register(pipe, 0)  # no event but the hang-up
+    waiting.register(pipe, 0)  # only the hang-up
     waiting.poll()
     time.sleep(GRACE)
     os._exit(0)

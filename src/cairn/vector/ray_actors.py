@@ -1,4 +1,4 @@
-"""Environments in Ray's actors: on this machine, or on every machine of a cluster."""
+"""Environments in Ray actors, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
 from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
-ANSWERS_WITHIN = 5.0  # s that a cluster is given to accept a connection
+ANSWERS_WITHIN = 5.0  # seconds for a cluster to accept a connection
 
 
 class Ray(WorkerPool):
-    """A pool of actors, each on whatever node has a core for it. Rows travel through the object store.
+    """A `WorkerPool` of actors, each on a node with a free core. Rows travel through the object store.
 
-    An actor or a node that dies is replaced like any worker; Ray places the new one elsewhere.
+    An actor that dies, also with its node, is replaced like any worker; Ray places the new one elsewhere.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class Ray(WorkerPool):
 
 
 class EnvActor:
-    """A batch of environments in an actor, made at the first command so that a fault there can be answered."""
+    """A batch of environments in an actor. It is made at the first command, so that errors can be answered."""
 
     def __init__(self, makers: bytes, start: int, stop: int) -> None:
         self.makers, self.span = makers, (start, stop)
         self.batch: EnvBatch | None = None
 
     def run(self, command: Command, *args: Any) -> tuple[tuple[int, str] | None, StepBuffers | None]:
-        """(None, the rows of its environments), or ((environment, what went wrong), None)."""
+        """Run a command: (None, the rows of its environments), or ((environment, fault), None)."""
         try:
             if self.batch is None:
                 self.batch = unpack_batch(self.makers, *self.span)
@@ -82,9 +82,9 @@ class EnvActor:
 def answer_of(
     ray: Any, reference: Any, env: int, timeout: float, *, actor: str = "actor", late: str = "did not answer"
 ) -> Any:
-    """What an actor returns; EnvError of its first environment `env` where it failed, died or took longer.
+    """What an actor returns, within `timeout` seconds (0: no limit).
 
-    A timeout of 0 waits for ever.
+    Raises EnvError for its first environment `env` where it failed, died or was too late.
     """
     try:
         return ray.get(reference, timeout=timeout or None)
@@ -99,14 +99,15 @@ def answer_of(
 
 
 def must_have_ray() -> None:
+    """Raise CairnError if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise CairnError("the ray vector needs an extra: pip install 'cairn-rl[ray]'.")
 
 
 def connect(workers: int, address: str = "") -> Any:
-    """Ray, connected to the cluster at `address`, or to one of its own on this machine that nobody else can reach."""
+    """Ray, connected to the cluster at `address`, or to a new private one on this machine. Raises CairnError."""
     must_have_ray()
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it hides GPUs from the learner
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray hides GPUs from the learner
     import ray
 
     if not ray.is_initialized():
@@ -121,7 +122,7 @@ def connect(workers: int, address: str = "") -> Any:
             cores = max(workers, os.cpu_count() or 1)
             _token_without_home()
             ray.init("local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-    # A lost worker is told in one sentence of ours (`Restarts`). Ray has no public switch for its own paragraph on it.
+    # `Restarts` reports a lost worker in one sentence. Ray's own long message has no public switch.
     ray._private.worker._worker_logs_enabled = False
     room = int(ray.cluster_resources().get("CPU", 0))
     if workers > room:
@@ -130,7 +131,7 @@ def connect(workers: int, address: str = "") -> Any:
 
 
 def _token_without_home() -> None:
-    """Ray keeps a local cluster's token in the user's home. Where that is read-only, set one in the environment."""
+    """Set a token for a local cluster if the user's home, where Ray keeps one, is read-only."""
     folder = Path.home() / ".ray"
     has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or (folder / "auth_token").exists()
     if not has_token and not os.access(folder if folder.exists() else folder.parent, os.W_OK):
@@ -138,9 +139,9 @@ def _token_without_home() -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """CairnError where nothing listens at the address: Ray itself would try for minutes."""
+    """Raise CairnError where nothing listens at the address: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():  # "auto", or as Ray knows it
+    if not host or not port.isdigit():  # "auto", or another form that Ray resolves
         return
     try:
         socket.create_connection((host, int(port)), ANSWERS_WITHIN).close()

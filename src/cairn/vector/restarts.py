@@ -1,4 +1,4 @@
-"""How often workers were replaced, and when a pool gives up."""
+"""Counts how often workers were replaced, and decides when a pool gives up."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ MAX_RESTARTS_IN_A_ROW = 3
 
 
 class Restarts:
-    """Counts the failures of `count` workers. One that fails again and again without an answer ends the run."""
+    """The failures of `count` workers. A worker that fails repeatedly without an answer ends the run."""
 
     def __init__(self, count: int, *, happened: str) -> None:
         self.total = 0
-        self.in_a_row = [0] * count  # failures of each since its last answer
+        self.in_a_row = [0] * count  # failures of each worker since its last answer
         self.happened = happened  # "its worker was restarted", for the message
 
     def failed(self, worker: int, error: EnvError) -> None:
-        """Count and tell a failure, after which the worker is replaced; EnvError where it was replaced too often."""
+        """Count and print a failure; the caller then replaces the worker. Raises EnvError if there were too many."""
         self.total += 1
         self.in_a_row[worker] += 1
         if self.in_a_row[worker] > MAX_RESTARTS_IN_A_ROW:
@@ -26,4 +26,5 @@ class Restarts:
         print(f"cairn: environment {error.index} {error.what}; {self.happened}.", file=sys.stderr)
 
     def answered(self, worker: int) -> None:
+        """Reset the count of a worker's failures in a row."""
         self.in_a_row[worker] = 0

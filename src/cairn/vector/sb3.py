@@ -1,26 +1,34 @@
-"""Stable-Baselines3's VecEnv in both directions: theirs behind our contract, ours handed to them."""
+"""Stable-Baselines3's VecEnv in both directions: a VecEnv as a Cairn vector, and a Cairn vector as a VecEnv."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
-from cairn.core.types import Array, Discrete, Spec, Step
-from cairn.vector.checks import Checked, Rows, blame, close_env, make_env
-from cairn.vector.protocol import GOAL_KEYS, EnvMaker, EpisodeStats, Vector, spec_of, spec_of_env, success_of
+from cairn.core.types import Array, Box, Discrete, MultiDiscrete, Spec, Step
+from cairn.envs.masks import MASK, METHOD, Beside, MaskFault, maskable
+from cairn.vector.checks import Rows, blame, check_reset, check_step, close_env, make_env
+from cairn.vector.protocol import EnvMaker, EpisodeStats, Vector, success_of
+from cairn.vector.spaces import GOAL_KEYS, lies_as_shown, spec_of, spec_of_env
 from cairn.vector.world_reuse import must_renew
 
 
 class SB3:
-    """Vector over any VecEnv. The successor of an end is in info["terminal_observation"].
+    """A Cairn vector over any VecEnv. The successor of an end is in info["terminal_observation"].
 
-    A VecEnv reports a truncation only where the episode did not terminate as well.
+    A VecEnv reports a truncation only where the episode did not also terminate.
+
+    Args:
+        env: The VecEnv.
+        shown: Spec and layout of one of its environments, if the environment declares more than its spaces do.
+        remake: Makes the VecEnv again for every reset but the first, if resets depend on earlier use.
     """
 
     def __init__(
@@ -28,12 +36,15 @@ class SB3:
         env: VecEnv,
         shown: tuple[Spec, Callable[[Any], Array]] | None = None,
         remake: Callable[[], VecEnv] | None = None,
+        *,
+        ours: bool = True,
+        masks: bool = True,
     ) -> None:
-        """`shown`: the spec and layout of one of its environments, where it declares more than its spaces do. `remake`
-        makes it again for every reset but the first, where resets depend on earlier use."""
-        self.remake, self.used = remake, False
+        self.remake, self.used, self.ours = remake, False, ours
         self.env, self.num_envs, self.restarts = env, env.num_envs, 0
-        self.spec, self.layout = shown or spec_of(env.observation_space, env.action_space)
+        self.told = told_masks(env) if masks and shown is None else None  # puts masks beside observations
+        self.space: Any = env.observation_space if self.told is None else self.told.space
+        self.spec, self.layout = shown or spec_of(self.space, env.action_space)
         self.stats = EpisodeStats(self.num_envs)
 
     def reset(self, seeds: Sequence[int]) -> Array:
@@ -42,12 +53,12 @@ class SB3:
             self.env.close()
             self.env = self._call(self.remake)
         self.used = True
-        self.env.seed(0)  # makes the list of seeds, one each, which a reset hands to its environments
+        self.env.seed(0)  # makes the list of seeds that a reset passes on
         self.env.unwrapped._seeds[:] = [int(s) for s in seeds]
         return self._rows(self._call(self.env.reset))
 
     def _call(self, function: Callable[[], Any]) -> Any:
-        """What a function of the VecEnv returns; EnvError where an environment failed."""
+        """Call a function of the VecEnv. Raises EnvError where an environment failed."""
         try:
             return function()
         except EnvError:
@@ -69,7 +80,8 @@ class SB3:
         if done.any():
             next_obs = obs.copy()
             for i in np.flatnonzero(done):
-                next_obs[i] = self.layout(infos[i]["terminal_observation"])
+                final = infos[i]["terminal_observation"]  # of whose mask nobody tells
+                next_obs[i] = self.layout(final if self.told is None else self.told(final, None, over=True))
         reward = np.array(reward, np.float32)
         success = np.array([success_of(info) for info in infos], np.int8)
         valid = np.ones(self.num_envs, bool)
@@ -83,20 +95,65 @@ class SB3:
         return self.recv()
 
     def close(self) -> None:
-        close_env(self.env)
+        if self.ours:
+            close_env(self.env)
 
     def _rows(self, obs: Any) -> Array:
-        """A batched observation -> [N, *spec.obs_shape], ours to keep."""
+        """A batched observation as a new array [N, *spec.obs_shape]."""
         if isinstance(obs, dict):
-            obs = [self.layout({key: value[i] for key, value in obs.items()}) for i in range(self.num_envs)]
-        elif isinstance(obs, tuple) or not isinstance(self.env.observation_space, spaces.Box):
-            obs = [self.layout(row) for row in obs]
+            obs = [{key: value[i] for key, value in obs.items()} for i in range(self.num_envs)]
+        elif isinstance(obs, tuple):
+            obs = [tuple(part[i] for part in obs) for i in range(self.num_envs)]
+        if self.told is not None:
+            masks = self._call(lambda: self.env.env_method(METHOD))
+            obs = [self.told(row, mask, over=False) for row, mask in zip(obs, masks, strict=True)]
+        if not lies_as_shown(self.space, self.spec):
+            obs = [self._row(i, row) for i, row in enumerate(obs)]
         rows = np.array(obs, self.spec.obs_dtype)
         return rows.reshape(self.num_envs, *self.spec.obs_shape) if self.env.observation_space.shape == () else rows
 
+    def _row(self, i: int, obs: Any) -> Array:
+        """One observation of environment `i` as a row."""
+        try:
+            return self.layout(obs)
+        except MaskFault as fault:
+            raise EnvError(i, f"returned {fault}") from None
+
+
+def told_masks(env: VecEnv) -> Beside | None:
+    """What puts masks beside observations, if the environments have a method `action_masks` as in sb3-contrib."""
+    shown = env.observation_space
+    if not maskable(env.action_space) or (isinstance(shown, spaces.Dict) and MASK in shown.spaces):
+        return None
+    return Beside(shown, env.action_space) if env.has_attr(METHOD) else None
+
+
+class Checked(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment for a foreign vector: what it returns is checked and passed on unchanged."""
+
+    def __init__(self, env: gym.Env[Any, Any], row: Rows) -> None:
+        super().__init__(env)
+        self.row = row
+
+    def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
+        try:
+            out = self.env.reset(**given)
+            self.row(check_reset(out))
+        except (Exception, SystemExit) as error:
+            raise blame(0, error, " at reset") from error
+        return out
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        try:
+            out = self.env.step(action)
+            self.row(check_step(out)[0])
+        except (Exception, SystemExit) as error:
+            raise blame(0, error) from error
+        return out
+
 
 def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
-    """`num_envs` copies of a task in SB3's own vector, each in a process of its own or all in this one."""
+    """`num_envs` copies of a task in SB3's own vector: one process each, or all in this process."""
     probe = make_env(0, task)
     shown = spec_of_env(probe)
     renews = must_renew(task, probe)
@@ -110,9 +167,14 @@ def of_task(task: EnvMaker, num_envs: int, *, processes: bool = True) -> SB3:
 
 
 class ForSB3(VecEnv):
-    """A Vector of ours as a VecEnv, to be given to any algorithm of SB3.
+    """A Cairn vector as a VecEnv, for any algorithm of Stable-Baselines3.
 
-    Goal tasks come as the Dict that its MultiInputPolicy asks for; with their `rule`, HerReplayBuffer works too.
+    Goal tasks have the Dict observations that MultiInputPolicy takes; with `rule`, HerReplayBuffer works too.
+
+    Args:
+        envs: The Cairn vector.
+        seed: Seed of the first environment at the first reset, unless SB3 sets seeds.
+        rule: The reward rule of a goal task; see `cairn.envs.goals.goal_rule`.
     """
 
     def __init__(self, envs: Vector, seed: int = 0, rule: GoalRule | None = None) -> None:
@@ -124,7 +186,7 @@ class ForSB3(VecEnv):
         given = [s for s in self._seeds if s is not None]
         seeded = len(given) == self.num_envs
         obs = self.envs.reset(given if seeded else self.next_seeds)
-        if not seeded:  # the next reset begins other episodes
+        if not seeded:  # other episodes at the next reset
             self.next_seeds = [s + self.num_envs for s in self.next_seeds]
         self._reset_seeds()
         self._reset_options()
@@ -149,7 +211,7 @@ class ForSB3(VecEnv):
         return self._seen(step.obs), step.reward.copy(), done, infos
 
     def _seen(self, obs: Array) -> Any:
-        """[..., width] -> as SB3 is to see it, a copy."""
+        """A copy of observations [..., width] in the form that SB3 takes."""
         goal = self.spec.goal
         if goal is None:
             return obs.copy()
@@ -160,21 +222,24 @@ class ForSB3(VecEnv):
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Of a vector only what it says of itself: its environments may live elsewhere."""
+        """An attribute of the vector itself, repeated: its environments may be in other processes."""
         if not hasattr(self, attr_name):
             raise AttributeError(f"environments of a Cairn vector do not show their {attr_name!r}.")
         return [getattr(self, attr_name)] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Raise AttributeError: environments of a Cairn vector cannot be changed."""
         raise AttributeError(f"environments of a Cairn vector cannot be given {attr_name!r}.")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """`compute_reward` of the rule; other methods raise AttributeError."""
         if method_name != "compute_reward" or self.rule is None:
             raise AttributeError(f"environments of a Cairn vector cannot be asked to {method_name!r}.")
         achieved, desired, *_ = args
         return [self.rule.reward(achieved, desired)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """False for every environment."""
         return [False] * len(list(self._get_indices(indices)))
 
 
@@ -195,5 +260,10 @@ def _action_space(spec: Spec) -> spaces.Space[Any]:
     act = spec.action
     if isinstance(act, Discrete):
         return spaces.Discrete(act.n, start=act.start)
+    if isinstance(act, MultiDiscrete):
+        nvec, start = (np.reshape(np.array(x), act.shape) for x in (act.nvec, act.start))
+        return spaces.MultiDiscrete(nvec, start=start)
+    if not isinstance(act, Box):
+        raise CairnError("Stable-Baselines3 has no actions of several parts.")
     low, high = (np.reshape(np.array(end, np.float32), act.shape) for end in (act.low, act.high))
     return spaces.Box(low, high, act.shape, np.float32)

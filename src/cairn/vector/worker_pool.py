@@ -1,4 +1,4 @@
-"""Environments spread over several workers, each with a batch of them. A worker that is lost is replaced."""
+"""Environments spread over several workers, each with a batch of them. Lost workers are replaced."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from cairn.vector.checks import close_env, make_env
 from cairn.vector.deadline import STARTS_WITHIN
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.pickling import pack, unpack
-from cairn.vector.protocol import EnvMaker, EpisodeStats, spec_of_env
+from cairn.vector.protocol import EnvMaker, EpisodeStats
 from cairn.vector.restarts import Restarts
+from cairn.vector.spaces import spec_of_env
 from cairn.vector.step_buffers import StepBuffers
 
-Command = Literal["renew", "reset", "begin", "rest", "step"]  # methods of EnvBatch that a worker is asked to run
+Command = Literal["renew", "reset", "begin", "rest", "step"]  # methods of EnvBatch that workers run
 
 
 class WorkerPool(ABC):
-    """Vector over `workers` workers (by default one a core). The same seeds give the same steps as `Sync`.
+    """A vector over `workers` workers (default: one per core). Equal seeds give the same steps as `Sync`.
 
-    A worker whose environment raises, hangs past `timeout` or dies is restarted and counted; its environments begin
-    new episodes, their lost step comes back as not valid. A worker that fails again and again (see `Restarts`) raises
-    EnvError. Making environments has a longer time-out than stepping them. Subclasses start workers
-    and exchange messages with them.
+    A worker whose environment raises, does not answer within `timeout` or dies is restarted and counted. Its
+    environments
+    begin new episodes; their lost step is not valid. Repeated failures raise EnvError (see `Restarts`). Making
+    environments
+    has a longer time limit than stepping them. Subclasses start workers and exchange messages with them.
     """
 
     buffers: StepBuffers  # what the workers returned last
@@ -46,7 +48,7 @@ class WorkerPool(ABC):
         self.spec = spec_of_env(probe)[0]
         close_env(probe)
         self.stats = EpisodeStats(self.num_envs)
-        self.lost = np.zeros(self.num_envs, bool)  # whose episode was lost since the last step
+        self.lost = np.zeros(self.num_envs, bool)  # environments whose episode was lost since the last step
         self.resting = np.zeros(self.num_envs, bool)
 
     @property
@@ -55,22 +57,23 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def _replace(self, worker: int) -> None:
-        """Start a new worker in the place of one that failed."""
+        """Start a new worker in place of one that failed."""
 
     @abstractmethod
     def _send(self, worker: int, command: Command, *args: Any) -> None:
-        """Ask a worker to run a method of its batch. Does not raise where the worker is dead: `_wait` does."""
+        """Tell a worker to run a method of its batch. A dead worker raises in `_wait`, not here."""
 
     @abstractmethod
     def _send_step(self, action: Array) -> None:
-        """Ask every worker to step; action is [N, ...] in the task's units."""
+        """Tell every worker to step; action is [N, ...] in the task's units."""
 
     @abstractmethod
     def _wait(self, worker: int, timeout: float) -> None:
-        """Wait until its rows are in `buffers`; EnvError where it failed, died or took longer; 0 waits for ever."""
+        """Wait until a worker's rows are in `buffers`. Raises EnvError where it failed or timed out; 0: no limit."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the workers."""
 
     def reset(self, seeds: Sequence[int]) -> Array:
         self.stats.reset()
@@ -93,7 +96,7 @@ class WorkerPool(ABC):
         return self.buffers.obs.copy()
 
     def begin(self, index: int, seed: int) -> Array:
-        """Where the worker fails, its environments begin episodes of other seeds, and the next step is not valid."""
+        """If the worker fails, its environments begin with other seeds, and their next step is not valid."""
         self.stats.forget(index)
         worker = next(w for w, (start, stop) in enumerate(self.spans) if start <= index < stop)
         start, stop = self.spans[worker]
@@ -119,7 +122,7 @@ class WorkerPool(ABC):
         self._wait(worker, self._timeout(command))
 
     def _timeout(self, command: Command) -> float:
-        """Seconds that a command may take. Making environments may take longer than a step or a reset."""
+        """Seconds that a command may take; making environments may take longer."""
         return self.timeout if command != "renew" or not self.timeout else max(self.timeout, STARTS_WITHIN)
 
     def send(self, action: Array) -> None:
@@ -152,7 +155,7 @@ class WorkerPool(ABC):
         return self.recv()
 
     def _restart(self, worker: int, error: EnvError, seeds: Sequence[int] | None = None) -> None:
-        """Replace a worker and reset its environments, with the seeds it was given or fresh ones."""
+        """Replace a worker and reset its environments, with these seeds or new ones."""
         self.workers.failed(worker, error)
         start, stop = self.spans[worker]
         self._replace(worker)
@@ -165,23 +168,23 @@ class WorkerPool(ABC):
 
 
 def shares(num_envs: int, workers: int | None) -> list[tuple[int, int]]:
-    """(first, last + 1) of the environments of each worker; by default a worker for each core, none without any."""
+    """(first, last + 1) of each worker's environments; one worker per core by default, never an idle one."""
     count = min(workers or os.cpu_count() or 1, num_envs)
     return list(pairwise(np.linspace(0, num_envs, count + 1).round().astype(int).tolist()))
 
 
 def unpack_batch(makers: bytes, start: int, stop: int) -> EnvBatch:
-    """The batch of environments `start` to `stop` of pickled makers."""
+    """The environments `start` to `stop` - 1 of pickled makers."""
     try:
         return EnvBatch(unpack(makers)[start:stop], start)
     except EnvError:
         raise
-    except Exception as error:  # the reason must reach the parent, whatever it is
+    except Exception as error:  # any error of the user's code must reach the parent
         raise EnvError(start, f"could not be made in a worker process: {error}") from error
 
 
 def run_command(batch: EnvBatch, command: Command, *args: Any) -> None:
-    """What a worker does with a message: call the method of its batch that the command names."""
+    """Call the method of a worker's batch that a command names."""
     methods: dict[Command, Callable[..., None]] = {
         "renew": batch.renew,
         "reset": batch.reset,

@@ -1,4 +1,4 @@
-"""HIRO: two levels, the replay of segments they learn from, and their loop."""
+"""HIRO: a hierarchy of two agents, the replay they learn from, and their loop."""
 
 from cairn.algorithms.hiro.agent import HIRO, HIROConfig
 from cairn.algorithms.hiro.loop import hierarchy, learners, make_segments

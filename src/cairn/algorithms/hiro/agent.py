@@ -1,14 +1,14 @@
 """Hierarchical reinforcement learning with off-policy correction (HIRO; Nachum et al. 2018).
 
-Every c steps a high level μʰⁱ(s) asks for a displacement g of some coordinates of the observation, and a low level
-μˡᵒ(s, g) is paid for bringing it about: r = -‖s + g - s'‖. Between two choices the subgoal moves against the state,
-h(s, g, s') = s + g - s', so the point s + g it stands for, the target, stays where it is: we keep the target, and
-the displacement is how the low level is shown it. The low level thereby is a goal-conditioned learner like any other,
-and a policy that was trained on goals alone can take its place.
+Every c steps a high level μʰⁱ(s) chooses a displacement g of some coordinates of the observation. The low level
+μˡᵒ(s, g) is rewarded for reaching it: r = -‖s + g - s'‖. The paper updates g at every step, h(s, g, s') = s + g - s',
+so
+that the target s + g stays fixed. We store the target, and show it to the low level as a displacement. So the low level
+is an ordinary goal-conditioned learner, and a policy that was trained on goals alone can replace it.
 
-The high level learns from windows played by low levels of long ago. The correction asks, for each, which subgoal the
-present low level would most likely have been given, had it played the window's actions: B windows × K candidates × c
-steps in one pass. Both levels are our own learners: sac and td3 in continuous spaces, dqn in discrete ones.
+The high level learns from windows that earlier low levels played. For each, the correction finds the subgoal that would
+most likely have made the present low level take the window's actions: B windows × K candidates × c steps in one pass.
+The levels are sac and td3 in continuous spaces, dqn in discrete ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cairn.algorithms.dqn import DQN, DQNConfig
-from cairn.algorithms.hiro.subgoals import SubgoalState
+from cairn.algorithms.hiro.subgoals import SubgoalPolicy, SubgoalState
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
 from cairn.core.agent import Agent, BaseAgent, Metrics
@@ -35,12 +35,14 @@ from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transi
 
 LevelConfig = DQNConfig | SACConfig | TD3Config
 Level = DQN | SAC | TD3
-CACHED = 6_400  # states the low level is asked about at a time: on a CPU more would leave its cache
-MOST_SUBGOALS = 10_000  # that a dqn may choose among
+CACHED = 6_400  # states per pass of the low level: more would not fit into a CPU's cache
+MOST_SUBGOALS = 10_000  # subgoals that a dqn may choose from
 
 
 @dataclass(frozen=True)
 class HIROConfig:
+    """Settings of HIRO."""
+
     high: LevelConfig = TD3Config(updates_per_step=0.1)  # high level, which chooses subgoals: dqn, sac or td3
     low: LevelConfig = TD3Config()  # low level, which reaches subgoals: dqn, sac or td3
     subgoal: Indices | None = None  # (start, end) of the observation slice used for subgoals; None: the goal space
@@ -66,7 +68,7 @@ class HIROConfig:
 
 
 class HIRO(BaseAgent):
-    """Two learners, one above the other."""
+    """Two off-policy agents: `high` chooses subgoals, `low` reaches them."""
 
     def __init__(self, cfg: HIROConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg = cfg = validated(cfg, "agent.")
@@ -75,7 +77,7 @@ class HIRO(BaseAgent):
         self.dim = self.positions.stop - self.positions.start
         _check(cfg, spec, self.dim)
         self.range = torch.tensor(cfg.subgoal_range, device=device)
-        self.seen = spec.obs_shape[0] if spec.goal is None else spec.goal.observation  # the low level's share of obs
+        self.seen = spec.obs_shape[0] if spec.goal is None else spec.goal.observation  # columns for the low level
         self.shown = torch.ones(self.seen, device=device)
         self.shown[list(cfg.hide)] = 0.0
         layout = GoalSpec(self.seen, self.dim, seen=not cfg.hide)
@@ -96,7 +98,7 @@ class HIRO(BaseAgent):
         self.low = level(low, low_spec, seed=seed + 1, device=device)
         self.levels: Mapping[str, Agent] = {"high": self.high, "low": self.low}
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.updates = torch.zeros(2, dtype=torch.int64)  # of the high and of the low level
+        self.updates = torch.zeros(2, dtype=torch.int64)  # updates of the high and of the low level
         self.policy_parts: Mapping[str, Part] = _both(self.high.policy_parts, self.low.policy_parts)
         self.training_parts: Mapping[str, Part] = {
             **_both(self.high.training_parts, self.low.training_parts),
@@ -106,6 +108,7 @@ class HIRO(BaseAgent):
 
     @property
     def progress(self) -> float:
+        """The finished share of the run, in [0, 1]; setting it sets that of both levels."""
         return self._progress
 
     @progress.setter
@@ -115,24 +118,27 @@ class HIRO(BaseAgent):
     # -- acting
 
     def memory(self, count: int) -> SubgoalState:
-        """For `count` environments at the beginning of an episode."""
+        """The state of `count` environments at the beginning of an episode."""
         where = self.range.device
         nowhere = torch.zeros(count, self.dim, device=where)
         return SubgoalState(nowhere, nowhere.clone(), torch.zeros(count, dtype=torch.int64, device=where))
 
+    def policy_module(self) -> SubgoalPolicy:
+        return SubgoalPolicy(self)
+
     def act(
         self, obs: Tensor, *, explore: bool, memory: SubgoalState | None = None, random_subgoals: bool = False
     ) -> Tensor:
-        """Choose subgoals where due (at random where `random_subgoals`), act towards them, advance the clocks.
+        """Choose subgoals where they are due, act towards them, and advance the clocks.
 
-        Without a memory every observation is taken as an episode's first.
+        `random_subgoals` draws them at random. Without `memory`, every observation counts as the first of an episode.
         """
         memory = self.memory(len(obs)) if memory is None else memory
         due = memory.clock == 0
         if due.any():
             if explore or random_subgoals or self.cfg.subgoals == "random":
                 asked = self.choose(obs[due], explore=explore, random_subgoals=random_subgoals)
-            else:  # among all rows, so that what is chosen for one does not depend on whose turn it is too
+            else:  # for all rows: in a batch of another size the results would be rounded differently
                 asked = self.choose(obs, explore=False)[due]
             memory.asked[due] = asked
             memory.target[due] = self.within_reach(asked)
@@ -141,8 +147,12 @@ class HIRO(BaseAgent):
 
     @torch.no_grad()
     def choose(self, obs: Tensor, *, explore: bool, random_subgoals: bool = False) -> Tensor:
-        """The points the high level asks for, [N, d]. It learns of them as they are: moved, a part of its actions would
-        never be tried, and what they are worth stay a guess."""
+        """The points [N, d] that the high level chooses, reachable or not.
+
+        The high level learns from these points, not from the nearest reachable ones: otherwise it would never try a
+        part of its
+        actions, and their values would stay untrained.
+        """
         anything = random_subgoals or self.cfg.subgoals == "random"
         if self.table is not None:
             displacement = self.table[_dqn(self.high).dice(obs) if anything else self.high.act(obs, explore=explore)]
@@ -154,14 +164,14 @@ class HIRO(BaseAgent):
         return obs[:, self.positions] + displacement
 
     def within_reach(self, target: Tensor) -> Tensor:
-        """[..., d] -> [..., d]: the nearest point that the task does not say is out of reach."""
+        """The nearest reachable points [..., d]; all points are reachable if the task does not say."""
         reachable = self.spec.reachable
         return target if reachable is None else reachable.nearest(target)
 
     def offered(self, obs: Tensor) -> Tensor:
-        """[N, choices] bool: which of the table can be reached as they are; every one where none can.
+        """[N, choices] bool: the displacements of the table that lead to a reachable point; all if none does.
 
-        Another would lead to where one of these leads as well.
+        The others are left out, because `within_reach` would map them to a point that one of these leads to.
         """
         assert self.table is not None
         low, high = self.boxes
@@ -170,11 +180,11 @@ class HIRO(BaseAgent):
         return inside | ~inside.any(-1, keepdim=True)
 
     def low_view(self, obs: Tensor, target: Tensor) -> Tensor:
-        """What the low level is shown: the observation less what is hidden, where it is, where it is to be."""
+        """The low level's observation: visible observation, current position, target."""
         return torch.cat([obs[..., : self.seen] * self.shown, obs[..., self.positions], target], -1)
 
     def high_action(self, displacement: Tensor) -> Tensor:
-        """A displacement [..., d] as the high level's action: in [-1, 1]ᵈ, or the nearest of the table."""
+        """A displacement [..., d] as an action of the high level: in [-1, 1]ᵈ, or the nearest index of the table."""
         if self.table is None:
             return (displacement / self.range).clamp(-1, 1)
         apart = (displacement.unsqueeze(-2) - self.table) / self.range
@@ -183,14 +193,16 @@ class HIRO(BaseAgent):
     # -- learning
 
     def update_low(self, batch: SubgoalBatch) -> Metrics:
+        """Take one gradient step of the low level; return its metrics."""
         metrics = self.low.update(self.paid(batch))
         return {f"low/{name.removeprefix('train/')}": value for name, value in metrics.items()}
 
     def paid(self, batch: SubgoalBatch) -> Transition:
-        """Steps as the low level learns from them. A window's end is no end to it.
+        """Steps with the low level's rewards. For it, the end of a window is not an end.
 
-        The end of the world leaves it where it was for ever, r + γr + γ²r + … = r / (1 - γ): each step costs, and an
-        end that cost nothing more would be the best a subgoal far away has to offer.
+        After a termination its reward would stay the same for ever, r + γr + γ²r + … = r / (1 - γ). Rewards are
+        negative, so
+        without this term terminating would be the best way to deal with a subgoal that is far away.
         """
         gamma = self.cfg.low.gamma
         target = self.within_reach(batch.target)
@@ -202,7 +214,7 @@ class HIRO(BaseAgent):
         return Transition(obs, batch.action, self.cfg.low_scale * reward, next_obs, discount)
 
     def update_high(self, window: Window) -> Metrics:
-        """One step of the high level, with the subgoals that the present low level makes likely."""
+        """Take one gradient step of the high level, with corrected subgoals; return its metrics."""
         start = window.obs[:, 0]
         here = start[:, self.positions]
         asked = window.target - here
@@ -221,7 +233,7 @@ class HIRO(BaseAgent):
 
     @torch.no_grad()
     def corrected(self, window: Window, asked: Tensor) -> Tensor:
-        """The displacement [B, d] to learn each window with."""
+        """The displacement [B, d] with which to learn from each window; `asked` is the original one."""
         if self.cfg.correction == "off":
             return asked
         achieved = window.next_obs[:, self.positions] - window.obs[:, 0, self.positions]
@@ -232,7 +244,7 @@ class HIRO(BaseAgent):
         return candidates[torch.arange(len(best), device=best.device), best]
 
     def candidates(self, window: Window, asked: Tensor, achieved: Tensor) -> Tensor:
-        """[B, K, d]: what was asked, what was achieved, and draws from N(achieved, spread · range), all in range."""
+        """[B, K, d]: the original, the achieved, and draws from N(achieved, spread · range), all in range."""
         draws = max(self.cfg.candidates - 2, 0)
         noise = torch.empty(len(asked), draws, self.dim, device=asked.device).normal_(generator=self.generator)
         around = achieved[:, None] + noise * (self.cfg.spread * self.range)
@@ -241,13 +253,14 @@ class HIRO(BaseAgent):
         if self.table is not None:
             found = self.table[self.high_action(found)]
         here = window.obs[:, :1, self.positions]
-        found[:, 1:] = self.within_reach(here + found[:, 1:]) - here  # what was asked is left to the bit as it was
+        found[:, 1:] = self.within_reach(here + found[:, 1:]) - here  # the original stays unchanged, bit by bit
         return found
 
     def likelihood(self, window: Window, displacement: Tensor) -> Tensor:
-        """log P(a₁..a_c | s, g) up to a constant for each of K candidates, [B, K], in one pass of the low level.
+        """log P(a₁..a_c | s, g) up to a constant for each of K candidates, [B, K], from the low level.
 
-        -½ Σᵢ ‖aᵢ - μˡᵒ(sᵢ, s₁ + g - sᵢ)‖² over the steps inside; with a dqn, Σᵢ Q(sᵢ, aᵢ) - max Q(sᵢ, ·).
+        This is -½ Σᵢ ‖aᵢ - μˡᵒ(sᵢ, s₁ + g - sᵢ)‖² over the steps inside the window; with a dqn, Σᵢ Q(sᵢ, aᵢ) - max
+        Q(sᵢ, ·).
         """
         rows = displacement.shape[1] * window.obs.shape[1]
         share = max(CACHED // rows, 1) if displacement.device.type == "cpu" else len(displacement)
@@ -256,7 +269,7 @@ class HIRO(BaseAgent):
         return torch.cat([self._fit(*part) for part in parts])
 
     def _fit(self, obs: Tensor, action: Tensor, inside: Tensor, displacement: Tensor) -> Tensor:
-        """The likelihood of some of the windows, [b, K]."""
+        """The likelihood [b, K] of a part of the windows."""
         batch, k, c = *displacement.shape[:2], obs.shape[1]
         target = self.within_reach(obs[:, :1, self.positions] + displacement)  # [b, K, d]
         states = obs[:, None].expand(batch, k, c, -1)
@@ -273,13 +286,13 @@ class HIRO(BaseAgent):
 
 
 def _dqn(level: Level) -> DQN:
-    """For the type checker: a level whose config is `discrete`."""
+    """Narrow the type of a level whose config is `discrete`."""
     assert isinstance(level, DQN)
     return level
 
 
 def level(cfg: LevelConfig, spec: Spec, *, seed: int, device: str) -> Level:
-    """The learner of one level."""
+    """The agent of one level."""
     made: dict[type, Callable[..., Level]] = {DQNConfig: DQN, SACConfig: SAC, TD3Config: TD3}
     return made[type(cfg)](cfg, spec, seed=seed, device=device)
 
@@ -289,7 +302,7 @@ def _both(high: Mapping[str, Part], low: Mapping[str, Part]) -> dict[str, Part]:
 
 
 def _positions(cfg: HIROConfig, spec: Spec) -> slice:
-    """The slice of the flat observation that subgoals are displacements in."""
+    """The slice of the flat observation in which subgoals are points."""
     if len(spec.obs_shape) != 1:
         raise CairnError(f"hiro needs flat (one-dimensional) observations; this task's have shape {spec.obs_shape}.")
     if cfg.subgoal is None:

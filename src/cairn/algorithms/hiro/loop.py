@@ -1,4 +1,4 @@
-"""The loop of a hierarchy: subgoals are chosen, steps taken and stored, and each level learns at its own pace."""
+"""The loop of a hierarchy: choose subgoals, step, store, and update each level at its own rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cairn.replay.ring import Ring
 
 
 def hierarchy(agent: HIRO, collector: Collector, segments: Segments, run: TrainingRun) -> None:
-    """As `off_policy`, with two levels: both learn while the environments take the next steps."""
+    """The off-policy loop with two levels; both learn while the environments step."""
     cfg, seeds = agent.cfg, tuple(run.env_seeds())
     subgoals = Subgoals(cfg.near)
     while run.going():
@@ -42,7 +42,7 @@ def hierarchy(agent: HIRO, collector: Collector, segments: Segments, run: Traini
 
 
 def learn(agent: HIRO, segments: Segments, run: TrainingRun) -> None:
-    """The updates of each level that the steps taken so far allow."""
+    """Do the updates of each level that the steps taken so far allow."""
     cfg = agent.cfg
     due = [int((run.step - level.learning_starts) * level.updates_per_step) for level in (cfg.high, cfg.low)]
     while cfg.freeze != "low" and agent.updates[1] < due[1]:
@@ -56,15 +56,15 @@ def learn(agent: HIRO, segments: Segments, run: TrainingRun) -> None:
 
 
 def learners(cfg: HIROConfig) -> dict[str, Learner]:
-    """Both levels; a transition of the high one takes c steps."""
+    """Both levels; a transition of the high level spans c steps."""
     high, low = (cfg.freeze == level for level in ("high", "low"))
     return {"high": Learner(cfg.high, every=cfg.every, frozen=high), "low": Learner(cfg.low, frozen=low)}
 
 
 def make_segments(agent: Any, plan: ReplayPlan) -> Segments:
-    """The replay that both levels draw from."""
+    """The replay that both levels sample from."""
     cfg: HIROConfig = agent.cfg
-    rule = plan.goal_rule() if cfg.high_hindsight > 0 else None  # before any file is made
+    rule = plan.goal_rule() if cfg.high_hindsight > 0 else None  # an error here must come before a file is made
     capacity = max(cfg.low.capacity, cfg.high.capacity * cfg.every)
     must_fit(capacity, Ring.bytes_each(plan.spec), mapped=plan.folder is not None)
     where: Any = {"generator": plan.generator, "slack": plan.slack, "folder": plan.folder}

@@ -1,7 +1,7 @@
-"""The windows of a hierarchy (Nachum et al. 2018): stretches of at most c steps under one subgoal.
+"""The replay of a hierarchy (Nachum et al. 2018): steps, and windows of at most c steps under one subgoal.
 
-Every step is stored once, in the ring. Beside it lies the point it was to make for, and a window is no more than the
-cell it began at and its length: the low level samples steps, the high level windows, out of the same memory.
+The ring stores every step once; a second array stores the subgoal of each step. A window is the index of its first step
+and its length. The low level samples steps and the high level windows, from the same memory.
 """
 
 from __future__ import annotations
@@ -23,10 +23,20 @@ from cairn.replay.storage import Storage
 
 
 class Segments:
-    """`add` steps with the points asked for; `asked` samples steps for the low level, `windows` for the high one.
+    """Stores steps with their subgoals: `asked` samples steps for the low level, `windows` for the high level.
 
-    A window closes after c steps or with its episode, each environment by its own clock. Subgoals are points in
-    `positions`, a slice of the flat observation.
+    A window closes after c steps or when its episode ends, separately for each environment.
+
+    Args:
+        ring: The replay of steps.
+        positions: The slice of the flat observation in which subgoals are points.
+        c: Steps per window at most.
+        steps: Newest transitions that the low level samples from.
+        windows: Newest windows that the high level samples from.
+        slack: Further windows to keep, so that a checkpoint still finds those of its time.
+        goal: Layout of the observation, for a task with goals.
+        rule: Reward rule, to relabel the goals of windows.
+        folder: Where to keep memory-mapped files; None keeps everything in memory.
     """
 
     def __init__(
@@ -43,7 +53,7 @@ class Segments:
         folder: Path | None = None,
     ) -> None:
         self.ring, self.positions, self.c = ring, positions, c
-        self.newest = max(steps // ring.num_envs, 1)  # rows the low level samples from
+        self.newest = max(steps // ring.num_envs, 1)  # rows that the low level samples from
         self.most, self.size = windows, windows + slack  # windows sampled from, and stored
         self.goal, self.rule = goal, rule
         self.episodes = Episodes(ring, folder)
@@ -59,36 +69,37 @@ class Segments:
         self.sums = [Sums(name, array) for name, array in self.storage.arrays.items()]
         self.target = self.storage.arrays["target"]
         self.cell, self.length = self.storage.arrays["window_cell"], self.storage.arrays["window_length"]
-        self.target_of = self.target.reshape(ring.total, width)  # the same memory, by cell
-        self.count = self.oldest = 0  # windows closed since the beginning; the first of them still to be found
+        self.target_of = self.target.reshape(ring.total, width)  # a view, indexed by cell
+        self.count = self.oldest = 0  # windows closed so far; the oldest that is kept
         self.open = np.zeros(ring.num_envs, np.int64)  # steps of each environment's open window
 
     @property
     def generator(self) -> Generator:
+        """The random generator of all samples."""
         return self.ring.generator
 
     def __len__(self) -> int:
         return len(self.ring)
 
     def add(self, obs: Array, action: Array, step: Step, target: Array) -> Array:
-        """Store one step of every environment, and the points they make for; [N] bool: whose window closed with it."""
+        """Store one step of every environment and its subgoals [N, d]; returns where a window closed, [N] bool."""
         self.target[self.ring.rows % self.ring.size] = target
         self.episodes.add(obs, action, step)
-        self.open = np.where(step.valid, self.open + 1, 0)  # what was open before a lost step is lost with it
+        self.open = np.where(step.valid, self.open + 1, 0)  # a lost step discards the open window
         closed: Array = step.valid & ((self.open == self.c) | step.terminated | step.truncated)
         self._close(np.flatnonzero(closed))
         return closed
 
     def _close(self, envs: Array) -> None:
-        """The open windows of these environments end with the newest row."""
+        """Close the open windows of these environments with the newest row."""
         at = (self.count + np.arange(len(envs))) % self.size
         self.cell[at] = (self.ring.rows - self.open[envs]) * self.ring.num_envs + envs
         self.length[at] = self.open[envs]
         self.open[envs] = 0
         self.count += len(envs)
         self.oldest = max(self.oldest, self.count - self.most)
-        # Windows are listed in the order they closed. One that begins c rows after the ring's first has only such
-        # behind it that begin inside the ring.
+        # Windows are stored in the order they closed. All windows after one that begins at least c rows after the first
+        # row of the ring begin inside the ring too.
         while self.oldest < self.count and self.cell[self.oldest % self.size] < self._first_cell():
             self.oldest += 1
 
@@ -96,13 +107,23 @@ class Segments:
         return (self.ring.first + self.c) * self.ring.num_envs if self.ring.first > 0 else 0
 
     def cut(self) -> None:
+        """End all open episodes and windows with the newest row."""
         self.episodes.cut()
         self._close(np.flatnonzero(self.open))
 
     # -- for the low level
 
     def asked(self, batch: int, hindsight: float = 0.0, ahead: int | None = None) -> SubgoalBatch:
-        """Single steps; a share `hindsight` of them makes for a point reached at most `ahead` (c) steps later."""
+        """Sample steps for the low level.
+
+        Args:
+            batch: Number of steps.
+            hindsight: Share of them whose target becomes a point that was reached later in the episode.
+            ahead: How many steps later at most; None: c.
+
+        Returns:
+            A batch [B, ...].
+        """
         cell = self.ring.draw(batch, self.newest)
         at = cell % self.ring.total
         target = self.target_of.take(at, 0)
@@ -130,19 +151,19 @@ class Segments:
         return self.count - self.oldest
 
     def draw(self, batch: int) -> Array:
-        """[B] of windows, counted from the beginning of the run."""
+        """Random windows [B], numbered from the beginning of the run."""
         window: Array = torch.randint(self.oldest, self.count, (batch,), generator=self.generator).numpy()
         return window
 
     def windows(self, batch: int, hindsight: float = 0.0) -> Window:
-        """A share `hindsight` of them is read as if what was achieved later in the episode had been the task's goal."""
+        """Sample windows [B, ...]; a share `hindsight` gets a goal that was achieved later in the episode."""
         return self.gather(self.draw(batch), round(batch * hindsight))
 
     def gather(self, window: Array, relabelled: int = 0) -> Window:
-        """These windows, the first `relabelled` with a goal of hindsight."""
+        """The windows with these numbers [B], the first `relabelled` with hindsight goals."""
         first, length = self.cell[window % self.size], self.length[window % self.size].astype(np.int64)
         n, cells = self.ring.num_envs, self.ring.cells
-        step = np.minimum(np.arange(self.c), length[:, None] - 1)  # past the end, the last step again
+        step = np.minimum(np.arange(self.c), length[:, None] - 1)  # repeat the last step past the end
         cell = first[:, None] + step * n
         at = cell % self.ring.total
         inside = np.arange(self.c) < length[:, None]
@@ -172,7 +193,7 @@ class Segments:
         inside: Array,
         terminated: Array,
     ) -> None:
-        """The first windows as they would have been, had `goal` [k, g] been meant; reaching it may end one."""
+        """Rewrite the first windows in place, as if `goal` [k, g] had been desired; reaching it may end one."""
         k = len(goal)
         achieved = self.ring.successors(at)[..., layout.achieved]
         before, wanted = obs[:k, :, layout.desired], np.broadcast_to(goal[:, None], achieved.shape)
@@ -180,14 +201,14 @@ class Segments:
         died = terminated[:k] & ~rule.terminated(achieved[:, -1], before[:, -1])
         ends = rule.terminated(achieved, wanted)
         reward[:k] = rule.reward(achieved, wanted) + cost
-        inside[:k, 1:] &= ~np.logical_or.accumulate(ends, 1)[:, :-1]  # nothing follows an end
+        inside[:k, 1:] &= ~np.logical_or.accumulate(ends, 1)[:, :-1]  # steps after an end do not count
         terminated[:k] = ends.any(1) | died
         obs[:k, :, layout.desired] = wanted
 
     # -- for a checkpoint
 
     def save(self) -> dict[str, Any]:
-        """Every window was cut before, so the open ones need no memory."""
+        """Counters and checksums for a checkpoint. `cut` must be called first: open windows are not saved."""
         self.storage.sync()
         kept = self.episodes.save()
         if self.storage.folder is not None:
@@ -195,10 +216,11 @@ class Segments:
         return {**kept, "windows": self.count, "oldest": self.oldest, "window_size": self.size}
 
     def _span(self, sums: Sums) -> tuple[int, int]:
-        """What a checkpoint needs of an array: rows, or windows."""
+        """The rows or windows of an array that a checkpoint needs."""
         return (self.ring.first, self.ring.rows) if sums.name == "target" else (self.oldest, self.count)
 
     def load(self, saved: dict[str, Any]) -> None:
+        """Continue from a checkpoint. Raises CairnError where the files do not match it."""
         if saved["window_size"] != self.size:
             raise CairnError(f"the replay files hold {saved['window_size']} windows where this run needs {self.size}.")
         self.episodes.load(saved)

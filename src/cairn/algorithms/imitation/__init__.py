@@ -1,4 +1,4 @@
-"""Learning from experts: BC, DAgger, AggreVaTe and AggreVaTeD, their loops and what they learn from."""
+"""Imitation learning: BC, DAgger, AggreVaTe and AggreVaTeD, their loops and their training data."""
 
 from cairn.algorithms.imitation.aggrevate import AggreVaTe, AggreVaTeConfig
 from cairn.algorithms.imitation.aggrevated import AggreVaTeD, AggreVaTeDConfig

@@ -1,8 +1,8 @@
-"""AggreVaTe (Ross and Bagnell 2014): the expert says what an action would cost, not only which one it would take.
+"""AggreVaTe (Ross and Bagnell 2014): learn from the expert's values of actions, not only from its actions.
 
-Trajectories are mixed as DAgger mixes them. In the states met a random action is judged, A*(s, a) = Q*(s, a) - V*(s),
-and the judgements of all iterations are learned by regression: the policy takes the action that promises most. An
-error that costs nothing is no error, and an action better than the expert's own is taken.
+Expert and learner share the trajectories as in DAgger. In the visited states a random action is evaluated,
+A*(s, a) = Q*(s, a) - V*(s), and the policy is fitted to the evaluations of all iterations. It takes the action with the
+highest estimate. So errors that cost nothing are not penalised, and the policy can surpass the expert.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from cairn.nets.seeding import seeded
 
 @dataclass(frozen=True)
 class AggreVaTeConfig:
-    near: ClassVar[float] = 0.0  # critics are believed of any action
+    """Settings of AggreVaTe."""
+
+    near: ClassVar[float] = 0.0  # critics are trusted for every action
 
     hidden: Widths = (128, 128)  # units per hidden layer (SB3: policy_kwargs net_arch)
     activation: Activation = "relu"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
@@ -48,7 +50,7 @@ class AggreVaTeConfig:
 
 
 class AggreVaTe(BaseAgent):
-    """Â(s, ·) by regression on every A*(s, a) ever asked for; π(s) = argmax Â(s, ·)."""
+    """Â(s, ·), fitted to every A*(s, a) so far; π(s) = argmax Â(s, ·)."""
 
     def __init__(self, cfg: AggreVaTeConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         if not isinstance(spec.action, Discrete):
@@ -61,29 +63,29 @@ class AggreVaTe(BaseAgent):
             self.net = MLP(self.encoder.width, cfg.hidden, spec.action.n, activation=cfg.activation).to(device)
         self.opt = Optimizer(self.net, lr=cfg.lr(0), max_norm=cfg.max_norm)
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, queries to the expert
         self.policy_parts: Parts = {"encoder": self.encoder, "net": self.net}
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "counts": self.counts}
 
     @property
     def alpha(self) -> float:
-        """αₙ."""
+        """αₙ, the expert's share of trajectories in this iteration."""
         cfg = self.cfg
         return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
-        """argmax Â(s, ·), whether or not it explores: the policy has no randomness of its own."""
+        """The actions argmax Â(s, ·) [N] for obs [N, ...]; the policy is deterministic, also with `explore`."""
         best: Tensor = self.net(self.encoder(obs)).argmax(-1)
         return best
 
     def drawn(self, obs: Tensor) -> Tensor:
-        """An action for each observation [B, ...], all equally likely: those to be judged."""
+        """Uniformly random actions [B] for obs [B, ...], to be evaluated."""
         count = int(self.net.stack[-1][1].numel())
         return torch.randint(count, (len(obs),), generator=self.generator, device=obs.device)
 
     def update(self, obs: Tensor, action: Tensor, advantage: Tensor) -> Metrics:
-        """One step of regression: obs [B, ...], action [B], A* [B]."""
+        """Take one gradient step: obs [B, ...], action [B], A* [B]. Return metrics."""
         guess = self.net(self.encoder.learn_obs(obs)).gather(1, action[:, None])[:, 0]
         loss = huber_td(guess, advantage)
         self.opt.lr = self.cfg.lr(self.progress)

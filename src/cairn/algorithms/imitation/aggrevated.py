@@ -1,21 +1,23 @@
-"""Deeply AggreVaTeD (Sun et al. 2017): a policy gradient whose critic is the expert.
+"""Deeply AggreVaTeD (Sun et al. 2017): a policy gradient with the expert's values as its critic.
 
-Every iteration plays some trajectories, each by the expert with probability αₙ and else by the learner. In the states
-met the loss is ℓₙ(θ) = -E_{a~π(·|s)} A*(s, a), with A* = Q* - V* the expert's own judgement of the learner's actions,
-and its gradient is a policy gradient: each state is an episode of one step that pays A*. So the learner is REINFORCE
-or PPO as it stands, given such episodes. Actions are always drawn from the learner, also where the expert played, and
-ratios are against the learner that drew them, never against the expert's density. Nothing is kept between iterations:
-an older state distribution is not that of the policy to be improved.
+In each iteration the expert plays each trajectory with probability αₙ, otherwise the learner does. In the visited
+states
+the loss is ℓₙ(θ) = -E_{a~π(·|s)} A*(s, a), with A* = Q* - V* by the expert's values. Its gradient is a policy gradient
+in
+which each state is an episode of one step with reward A*. So the learner is plain REINFORCE or PPO on such episodes.
+Actions are drawn from the learner, also where the expert played, so probability ratios are those of the learner. Data
+of
+earlier iterations is discarded, because its states are not those of the current policy.
 
-Where any action can be judged, a learner is updated many times an iteration, each time with actions drawn afresh from
-the policy as it is by then: that costs no step of the environment.
+If any action can be evaluated, the learner is updated many times per iteration, each time with new actions of the
+current policy. This takes no environment steps.
 
-A learner may begin as a clone: the first trajectories are the expert's (α₀ = 1), and what it did there is learned
-before anything is judged. A* is of one action after which the expert goes on, so a learner far from the expert can have
-A* ≈ 0 in all of the expert's states and yet fall: from nothing it must first find that out in states of its own.
+The learner can begin with behaviour cloning on the expert's first trajectories (α₀ = 1). A* is the advantage of one
+action after which the expert continues. A learner far from the expert can have A* ≈ 0 in all of the expert's states and
+still fail; without cloning it has to visit its own states first.
 
-The natural gradient solves (F + εI)x = g by conjugate gradients, F the Fisher information of the policy at the states
-met, and moves √(2δ/xᵀFx) along x: δ is the KL divergence of one step.
+The natural gradient solves (F + εI)x = g by conjugate gradients, where F is the policy's Fisher information in the
+visited states, and steps by √(2δ/xᵀFx) x, which changes the policy by a KL divergence of δ.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from cairn.core.state import Parts
 from cairn.core.types import Discrete, Rollout, Spec
 from cairn.nets.heads import Categorical, Distribution, Gaussian
 from cairn.nets.optim import Flat, lerp_
+from cairn.nets.remembering import no_memory
 
 LOG_STD = (-10.0, 1.0)
 Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and action [B] or [B, dim]
@@ -46,6 +49,8 @@ Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and a
 
 @dataclass(frozen=True)
 class AggreVaTeDConfig:
+    """Settings of AggreVaTeD."""
+
     learner: ReinforceConfig | PPOConfig = ReinforceConfig()  # reinforce or ppo; its γ, λ, horizon are unused
     gradient: Literal["plain", "natural"] = "plain"  # plain gradient, or natural gradient (reinforce only)
     updates: Count = 1  # updates of the learner per iteration; more than one needs values critics
@@ -77,7 +82,7 @@ class AggreVaTeDConfig:
 
 
 class AggreVaTeD(BaseAgent):
-    """A learner, and the expert's judgement in place of its rewards."""
+    """A REINFORCE or PPO learner whose rewards are the expert's advantages."""
 
     horizon = 0  # whole trajectories
 
@@ -94,13 +99,14 @@ class AggreVaTeD(BaseAgent):
             raise CairnError("agent.mirrored needs continuous actions and agent.updates above 1.")
         if cfg.noise and isinstance(spec.action, Discrete):
             raise CairnError("agent.noise is for continuous actions, and this task's are discrete: set it to 0.")
+        no_memory(cfg.learner.memory, "aggrevated", "agent.learner.memory")
         made: dict[type, Callable[..., PPO | Reinforce]] = {PPOConfig: PPO, ReinforceConfig: Reinforce}
         mistaken = cfg.mistaken_minmax and cfg.learner.plain_gradient
         plain: dict[str, Any] = {"baseline": "none", "normalise_advantage": False} if mistaken else {}
         settings = replace(cfg.learner, **plain)
         learner = made[type(settings)](settings, spec, seed=seed, device=device)
         self.learner, self.net, self.generator = learner, learner.net, learner.generator
-        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, questions put to the expert
+        self.counts = torch.zeros(2, dtype=torch.int64)  # iterations, queries to the expert
         self.policy_parts: Parts = learner.policy_parts
         self.training_parts: Parts = {**learner.training_parts, "counts": self.counts}
         if cfg.average:
@@ -112,6 +118,7 @@ class AggreVaTeD(BaseAgent):
 
     @property
     def progress(self) -> float:
+        """The finished share of the run, in [0, 1]; setting it sets the learner's."""
         return self.learner.progress
 
     @progress.setter
@@ -119,23 +126,24 @@ class AggreVaTeD(BaseAgent):
         self.learner.progress = share
 
     def settle(self) -> None:
-        """A saved policy is the average: whoever explores or learns on from one begins there."""
+        """Start the learner from the saved policy, which is the average."""
         if self.cfg.average:
             self.net.load_state_dict(self.mean.state_dict())
 
     @property
     def alpha(self) -> float:
-        """αₙ."""
+        """αₙ, the expert's share of trajectories in this iteration."""
         cfg = self.cfg
         return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
 
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        """Actions [N] or [N, dim] for obs [N, ...]; without `explore`, those of the averaged policy if there is one."""
         if self.cfg.average and not explore:
             return self.mean.act([obs], explore, self.generator)
         return self.learner.act(obs, explore=explore)
 
     def clone(self, obs: Tensor, action: Tensor) -> None:
-        """Steps towards the expert's actions in its B states: log π(a*|s), with σ as it stands."""
+        """Behaviour cloning: gradient steps on log π(a*|s) for B states, with σ fixed."""
         net, opt = self.net, self.learner.opt
         self._first_sight(obs)
         for i in range(self.cfg.clone):
@@ -149,22 +157,28 @@ class AggreVaTeD(BaseAgent):
 
     @torch.no_grad()
     def _average(self, share: float) -> None:
-        """Statistics of observations stand still, and are the average's too."""
+        """Move the averaged policy towards the learner. Observation statistics are copied."""
         if self.cfg.average:
             lerp_(self.mean_flat, self.learner.opt.flat, share)
             for mean, own in zip(self.mean.buffers(), self.net.buffers(), strict=True):
                 mean.copy_(own)
 
     def signal(self, q: Tensor, v: Tensor) -> Tensor:
-        """A* = Q* - V* [B]; with the mistake (Q* - min)/(max - min), which praises every action."""
+        """A* = Q* - V* [B]; with `mistaken_minmax` (Q* - min)/(max - min), which is never negative."""
         if self.cfg.mistaken_minmax:
             return (q - q.min()) / (q.max() - q.min() + 1e-8)
         return q - v
 
     def update(self, obs: Tensor, action: Tensor, q: Tensor, v: Tensor, judge: Judge | None = None) -> Metrics:
-        """Learn from B states met, actions drawn there, Q*(s, a) and V*(s), all [B, ...].
+        """Learn from B visited states and return metrics.
 
-        More than one update needs `judge`: each then draws states and actions of its own.
+        Args:
+            obs: The states [B, ...].
+            action: Actions drawn there [B] or [B, dim].
+            q: Their values Q*(s, a) [B].
+            v: The values V*(s) [B].
+            judge: Evaluates any action; needed for more than one update, each of which draws its own states and
+                actions.
         """
         self._first_sight(obs)
         if self.cfg.updates == 1:
@@ -172,7 +186,7 @@ class AggreVaTeD(BaseAgent):
         else:
             self._begin_anew()
         for _ in range(self.cfg.updates if self.cfg.updates > 1 else 0):
-            assert judge is not None  # as the constructor has seen
+            assert judge is not None  # checked by the constructor
             some = torch.randint(len(obs), (self.cfg.batch_size,), generator=self.generator, device=obs.device)
             drawn, mode = (self.learner.act(obs[some], explore=explore) for explore in (True, False))
             if self.cfg.mirrored:
@@ -183,7 +197,7 @@ class AggreVaTeD(BaseAgent):
         return {**metrics, "imitation/q": q.mean(), "imitation/advantage": (q - v).mean()}
 
     def _step(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
-        """The learner's own update, each state an episode of one step; or a natural step."""
+        """One update of the learner on episodes of one step, or a natural gradient step."""
         seen = [] if self.net.normalizer is None else [x.clone() for x in self.net.normalizer.buffers()]
         if self.cfg.gradient == "natural":
             metrics = self._natural(obs, action, paid)
@@ -191,20 +205,26 @@ class AggreVaTeD(BaseAgent):
             metrics = self.learner.update(one_step(obs, action, paid))
         self._hold_log_std()
         self._average(self.cfg.average)
-        if self.net.normalizer is not None:  # as `_first_sight` says
+        if self.net.normalizer is not None:  # see `_first_sight`
             for now, before in zip(self.net.normalizer.buffers(), seen, strict=True):
                 now.copy_(before)
         return metrics
 
     def _begin_anew(self) -> None:
-        """ℓₙ is a loss of its own: Adam's moments of the last one, in other states, would make the first steps of this
-        one far too long."""
+        """Reset the optimiser, because ℓₙ is a new loss.
+
+        Adam's moments from the states of the last iteration would make the first steps far too long.
+        """
         for moment in (self.learner.opt.first, self.learner.opt.second, self.learner.opt.count):
             moment.zero_()
 
     def _first_sight(self, obs: Tensor) -> None:
-        """Statistics of observations are those of the first states met: a learner that is nearly right must not have
-        its inputs moved under it, and states of the expert and of one that falls differ much."""
+        """Set the observation statistics from the first states, once.
+
+        States of the expert and of a failing learner differ much. Updated statistics would change the inputs of a
+        learner that
+        is nearly right.
+        """
         if self.net.normalizer is not None and self.net.normalizer.count == 0:
             self.net.normalizer.update(obs)
 
@@ -214,7 +234,7 @@ class AggreVaTeD(BaseAgent):
         self.net.log_std.clamp_(low, high)
 
     def _natural(self, obs: Tensor, action: Tensor, paid: Tensor) -> Metrics:
-        """θ ← θ + √(2δ/xᵀFx) x with (F + εI)x = g."""
+        """Take a natural gradient step: θ ← θ + √(2δ/xᵀFx) x with (F + εI)x = g."""
         net, params = self.net, list(self.net.parameters())
         seen = net.normalise(obs)
         policy = net.policy(seen)
@@ -237,17 +257,18 @@ class AggreVaTeD(BaseAgent):
 
 
 def one_step(obs: Tensor, action: Tensor, paid: Tensor) -> Rollout:
-    """B episodes of one step each as a rollout [1, B]: what follows is in what they pay."""
+    """B episodes of one step as a rollout [1, B], with `paid` [B] as their rewards."""
     ends = torch.ones(1, len(obs), dtype=torch.bool, device=obs.device)
     return Rollout(obs[None], action[None], paid[None], obs[None], ends, torch.zeros_like(ends), ends)
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:
+    """All tensors as one vector."""
     return torch.cat([x.flatten() for x in tensors])
 
 
 def frozen(policy: Distribution) -> Distribution:
-    """The same distribution, without a gradient."""
+    """The same distribution without gradient."""
     if isinstance(policy, Categorical):
         return Categorical(policy.logits.detach())
     assert isinstance(policy, Gaussian)
@@ -266,7 +287,7 @@ def divergence(old: Distribution, new: Distribution) -> Tensor:
 
 @torch.no_grad()
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: int) -> Tensor:
-    """x with Ax ≈ b, A symmetric and positive, given as x -> Ax."""
+    """Solve Ax ≈ b in at most `steps` iterations, for symmetric positive A given as `product`: x -> Ax."""
     x, r = torch.zeros_like(b), b.clone()
     p, rr = r.clone(), r @ r
     for _ in range(steps):

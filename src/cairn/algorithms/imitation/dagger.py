@@ -1,8 +1,8 @@
-"""DAgger (Ross et al. 2011): the expert says what it would have done where the learner went.
+"""DAgger (Ross et al. 2011): learn the expert's actions in the states that the learner visits.
 
-Every iteration plays some trajectories, each by the expert with probability αₙ and else by the learner, asks the
-expert for its action in every state that was met, adds the pairs to all that were gathered before and learns from the
-whole: what a cloner never saw, the way back from its own mistakes, is in the data.
+In each iteration the expert plays each trajectory with probability αₙ, otherwise the learner does. The expert labels
+every visited state with its action, and the learner is trained on the labels of all iterations. So the data also shows
+how to recover from the learner's own mistakes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from cairn.core.types import Spec
 
 @dataclass(frozen=True)
 class DAggerConfig:
+    """Settings of DAgger."""
+
     learner: BCConfig = BCConfig()  # config of the behaviour cloning learner
     mixing: Mixing = "exponential"  # share αₙ of expert episodes in iteration n: α₀dⁿ, α₀/(n+1), α₀ max(0, 1 - n(1-d))
     alpha_start: Unit = 1.0  # initial share α₀ of episodes played by the expert
@@ -28,7 +30,7 @@ class DAggerConfig:
 
 
 class DAgger(BaseAgent):
-    """A cloner and the schedule by which it is let go."""
+    """A `BC` learner with a schedule of the expert's share of trajectories."""
 
     def __init__(self, cfg: DAggerConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg = cfg = validated(cfg, "agent.")
@@ -40,6 +42,7 @@ class DAgger(BaseAgent):
 
     @property
     def progress(self) -> float:
+        """The finished share of the run, in [0, 1]; setting it sets the learner's."""
         return self.learner.progress
 
     @progress.setter
@@ -48,12 +51,14 @@ class DAgger(BaseAgent):
 
     @property
     def alpha(self) -> float:
-        """αₙ."""
+        """αₙ, the expert's share of trajectories in this iteration."""
         cfg = self.cfg
         return mixing(cfg.mixing, int(self.counts[0]), start=cfg.alpha_start, decay=cfg.alpha_decay)
 
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+        """The learner's actions [N] or [N, dim] for obs [N, ...]."""
         return self.learner.act(obs, explore=explore)
 
     def update(self, obs: Tensor, action: Tensor) -> Metrics:
+        """Take one gradient step towards the expert's actions; return metrics."""
         return self.learner.update(obs, action)

@@ -1,10 +1,10 @@
-"""Demonstrations: episodes of an expert, recorded, kept in a file and read back.
+"""Demonstrations: episodes of an expert, recorded, written to a file and read back.
 
-A file is a NumPy archive (.npz) without pickles. Episodes lie one after the other:
-    obs [steps + episodes, ...]      every observation, each episode's last included
+A file is a NumPy archive (.npz) without pickles, in which the episodes follow one another:
+    obs [steps + episodes, ...]      all observations, including each episode's last
     action [steps, ...]              in the environment's own units, as in Minari
     reward [steps], length [episodes], terminated [episodes]; task, the environment's id
-A folder is read as Minari writes it (data/main_data.hdf5), where the package h5py is there.
+A folder is read as a Minari data set (data/main_data.hdf5), which needs the package h5py.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ import numpy as np
 
 from cairn.algorithms.imitation.expert import Expert
 from cairn.core.checks import fit
+from cairn.core.composite_actions import discrete_or_box
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.types import Array, Discrete, Spec
 from cairn.core.untrusted import NotThere, opened, shown
 from cairn.core.untrusted_zip import ZIP, ZIP_FREE, ZIP_RATIO, read_npz
 from cairn.envs.task import LONGEST, say_cut
-from cairn.vector.protocol import GOAL_KEYS, Vector
+from cairn.vector.protocol import Vector
+from cairn.vector.spaces import GOAL_KEYS
 
 FIELDS = ("obs", "action", "reward", "length", "terminated", "task")
-Raw = tuple[str, list[tuple[Array, Array, Array, bool]]]  # a task, and obs, action, reward, terminated of each episode
+Raw = tuple[str, list[tuple[Array, Array, Array, bool]]]  # task; obs, action, reward, terminated per episode
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """One episode. obs [T + 1, ...]; action [T] or [T, dim] in Cairn's units; reward [T]; terminated or cut off."""
+    """One episode: obs [T + 1, ...], action [T] or [T, dim] in Cairn's units, reward [T]; terminated or cut."""
 
     obs: Array
     action: Array
@@ -50,10 +52,12 @@ class Demos:
 
     @property
     def steps(self) -> int:
+        """Steps of all episodes."""
         return sum(len(e.reward) for e in self.episodes)
 
     @property
     def returns(self) -> list[float]:
+        """The return of each episode."""
         return [float(e.reward.sum()) for e in self.episodes]
 
 
@@ -66,7 +70,19 @@ def record(
     *,
     longest: int = LONGEST,
 ) -> Demos | None:
-    """One episode of the expert from each seed, cut after `longest` steps. None where `stop` said so."""
+    """Record one episode of the expert for each seed.
+
+    Args:
+        expert: Chooses the actions.
+        envs: The environments, which are reset with the seeds in turn.
+        seeds: One seed per episode.
+        task: The environment's id, for the file.
+        stop: Called at every step; True ends the recording.
+        longest: Steps after which an episode is cut.
+
+    Returns:
+        The episodes in the order of the seeds; None if `stop` returned True.
+    """
     episodes: list[Demonstration] = []
     for start in range(0, len(seeds), envs.num_envs):
         chunk = list(seeds[start : start + envs.num_envs])
@@ -99,7 +115,7 @@ def record(
 
 
 def write(path: Path, demos: Demos, spec: Spec) -> None:
-    """Write a file in one stroke."""
+    """Write a file atomically; `spec` converts actions to the environment's units."""
     action = np.concatenate([e.action for e in demos.episodes])
     fields: dict[str, Any] = {
         "obs": np.concatenate([e.obs for e in demos.episodes]),
@@ -119,7 +135,7 @@ def write(path: Path, demos: Demos, spec: Spec) -> None:
 
 
 def read(path: Path, spec: Spec) -> Demos:
-    """Demonstrations that fit the spec; CairnError where a file is missing, empty, corrupt or of another task."""
+    """Read demonstrations for a spec. Raises CairnError where they are missing, damaged or of other spaces."""
     path = Path(fit("path", path, str))
     if path.is_dir():
         return _checked(path, _read_minari(path, spec), spec)
@@ -140,7 +156,7 @@ def read(path: Path, spec: Spec) -> Demos:
 
 
 def _episodes(path: Path, data: Mapping[str, Array]) -> Raw:
-    """A file's episodes, one by one."""
+    """The episodes of a file."""
     obs, action, reward, length, ends = (data[name] for name in FIELDS[:-1])
     if any(x.dtype.kind not in "biuf" for x in (obs, action, reward, length, ends)):
         raise CairnError(f"{path} is corrupt: it holds text where numbers are expected.")
@@ -156,12 +172,12 @@ def _episodes(path: Path, data: Mapping[str, Array]) -> Raw:
         at += count
     try:
         return shown(str(data["task"])), out
-    except ValueError as error:  # text that is none
+    except ValueError as error:  # text that cannot be decoded
         raise CairnError(f"{path} is corrupt: the name of its task cannot be read.") from error
 
 
 def _checked(path: Path, raw: Raw, spec: Spec) -> Demos:
-    """Episodes in Cairn's units, of the shapes the task shows and takes, and finite."""
+    """Episodes in Cairn's units, after checking that they fit the spec and are finite."""
     task, found = raw
     if not found:
         raise CairnError(f"{path} holds no episode.")
@@ -169,12 +185,13 @@ def _checked(path: Path, raw: Raw, spec: Spec) -> Demos:
     for obs, action, reward, terminated in found:
         if obs.shape[1:] != spec.obs_shape:
             raise CairnError(f"{path} has observations of shape {obs.shape[1:]}, and the task {spec.obs_shape}.")
-        discrete = isinstance(spec.action, Discrete)
-        shape = () if isinstance(spec.action, Discrete) else spec.action.shape
+        taken = discrete_or_box(spec.action, "a demonstration")
+        discrete = isinstance(taken, Discrete)
+        shape = () if isinstance(taken, Discrete) else taken.shape
         if action.shape[1:] != shape or discrete != np.issubdtype(action.dtype, np.integer):
             raise CairnError(f"{path} holds actions of another type than the task's action space.")
-        ours = spec.action.from_env(action).astype(spec.action_dtype)
-        if isinstance(spec.action, Discrete) and not ((ours >= 0) & (ours < spec.action.n)).all():
+        ours = taken.from_env(action).astype(spec.action_dtype)
+        if isinstance(taken, Discrete) and not ((ours >= 0) & (ours < taken.n)).all():
             raise CairnError(f"{path} holds actions outside the task's action space.")
         if not all(np.isfinite(x).all() for x in (obs, ours, reward)):
             raise CairnError(f"{path} holds NaN or infinite numbers.")
@@ -183,7 +200,7 @@ def _checked(path: Path, raw: Raw, spec: Spec) -> Demos:
 
 
 def _read_minari(path: Path, spec: Spec) -> Raw:
-    """A data set as Minari keeps it: one group an episode."""
+    """The episodes of a Minari data set, which has one group per episode."""
     file = next((p for p in (path / "data" / "main_data.hdf5", path / "main_data.hdf5") if p.is_file()), None)
     if file is None:
         raise CairnError(f"{path} is not a Minari dataset: it contains no main_data.hdf5.")
@@ -200,18 +217,18 @@ def _read_minari(path: Path, spec: Spec) -> Raw:
             return shown(str(data.attrs.get("env_spec", ""))), episodes
     except CairnError:
         raise
-    except Exception as error:  # a damaged file fails in many ways
+    except Exception as error:  # h5py raises many types of errors for damaged files
         raise CairnError(f"{file} cannot be read: it is cut short or does not have the layout of Minari.") from error
 
 
 class _Room:
-    """What may still be read of an HDF5 file: its own data, to no more bytes than are in proportion to its size."""
+    """Limits what is read of an HDF5 file: only data in the file itself, and a number of bytes in proportion to it."""
 
     def __init__(self, file: Path, left: int) -> None:
         self.file, self.left = file, left
 
     def member(self, group: Any, name: str) -> Any:
-        """A group or an array that lies in the file itself."""
+        """A group or an array that is stored in the file itself."""
         if type(group.get(name, getlink=True)).__name__ != "HardLink":
             raise CairnError(f"{self.file} is refused: {shown(name)} in it is a link to elsewhere.")
         return group[name]

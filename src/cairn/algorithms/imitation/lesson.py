@@ -1,4 +1,4 @@
-"""What an imitator learns from: an expert or its recorded episodes, and its values where they are needed."""
+"""What an imitation algorithm learns from: an expert or recorded episodes, and values if it needs them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Source = Agent | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Question:
-    """What a recipe says of its expert. `agent` names the algorithm that is to learn."""
+    """What a recipe says about its expert. `agent` is the name of the algorithm that learns."""
 
     agent: str
     cfg: Any
     task: Task
-    expert: str  # the name of the expert, "" where it is given by the caller or there is none
+    expert: str  # the name of the expert; "" if the caller passes one or there is none
     demos: str
     seed: int
     device: str
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Lesson:
-    """An expert or its recorded episodes, and its values. `spent` environment steps were taken to fit those."""
+    """An expert or its recorded episodes, and its values. `spent` environment steps were taken to fit the values."""
 
     expert: Expert | None
     demos: Demos | None
@@ -49,16 +49,17 @@ class Lesson:
     spent: int = 0
 
     def close(self) -> None:
+        """Close the environments of the values."""
         if self.values is not None:
             self.values.close()
 
 
-# prepare(question, the expert, environments, fit=) -> Lesson; without `fit` nothing that takes long is done
+# prepare(question, expert, environments, fit=) -> Lesson; fit=False skips the slow fitting of values
 Prepare = Callable[..., Lesson]
 
 
 def from_expert(ask: Question, source: Source | None, envs: Vector, *, fit: bool = True) -> Lesson:
-    """For an algorithm that asks an expert for its actions."""
+    """The lesson of an algorithm that queries an expert for actions. Raises CairnError without one."""
     demos = _demos(ask, envs)
     if source is None:
         raise CairnError(
@@ -68,14 +69,14 @@ def from_expert(ask: Question, source: Source | None, envs: Vector, *, fit: bool
 
 
 def from_expert_or_demos(ask: Question, source: Source | None, envs: Vector, *, fit: bool = True) -> Lesson:
-    """For an algorithm that also learns from recorded episodes alone."""
+    """The lesson of an algorithm that can also learn from recorded episodes alone."""
     if source is None and ask.demos:
         return Lesson(None, _demos(ask, envs), None)
     return from_expert(ask, source, envs)
 
 
 def with_values(ask: Question, source: Source | None, envs: Vector, *, fit: bool = True) -> Lesson:
-    """For an algorithm that asks how good actions are, in the way that `agent.values` names."""
+    """The lesson of an algorithm that needs values of actions, from the source that `agent.values` names."""
     plain, cfg = from_expert(ask, source, envs), ask.cfg
     expert, demos = plain.expert, plain.demos
     assert expert is not None
@@ -89,7 +90,7 @@ def with_values(ask: Question, source: Source | None, envs: Vector, *, fit: bool
     if demos is None:
         seeds, longest = derive_many(ask.seed, cfg.fit_episodes, "values"), max(ask.task.longest, LONGEST)
         demos = record(expert, envs, seeds, ask.task.id, longest=longest)
-        assert demos is not None  # nobody stops it
+        assert demos is not None  # None only if stopped
         spent = demos.steps
     values = Fitted(demos, envs.spec, gamma=cfg.gamma, seed=derive(ask.seed, "values"), device=ask.device)
     return Lesson(expert, demos, values, spent)
@@ -105,7 +106,7 @@ def _demos(ask: Question, envs: Vector) -> Demos | None:
 
 
 def checksums(ask: Question, lesson: Lesson, *, given: bool) -> dict[str, str]:
-    """Of the weights of the expert and of the demonstrations that a recipe names. One that was `given` has no name."""
+    """Checksums of the expert's weights and of the demonstrations. An expert that was `given` has no name: none."""
     found = {}
     if ask.expert and not given and lesson.expert is not None and lesson.expert.agent is not None:
         tensors = pack(lesson.expert.agent.policy_parts)
@@ -124,7 +125,7 @@ def _checksum(arrays: Iterable[Array]) -> str:
 
 
 def check_unchanged(ask: Question, was: Any, now: Mapping[str, str], folder: Path) -> None:
-    """CairnError where the run in `folder` learned from another policy, or other episodes, of the same name."""
+    """Raise CairnError where the expert or the demonstrations have changed since the run was started."""
     for what, named in (("expert", ask.expert), ("demos", ask.demos)):
         if isinstance(was, dict) and what in was and what in now and was[what] != now[what]:
             raise CairnError(

@@ -1,7 +1,7 @@
-"""The loops of imitation: here the loop is the algorithm.
+"""The loops of imitation learning.
 
-An iteration plays one trajectory in every environment, and a coin for each says who plays the whole of it: the expert
-with probability αₙ, else the learner. Mixed step by step, as is often done, the states would be those of neither.
+An iteration plays one trajectory per environment. The expert plays the whole of it with probability αₙ, otherwise the
+learner does. Switching at every step, as is often done, would visit states that neither of them reaches alone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cairn.collect.local import LocalCollector
 from cairn.core.device import one_thread
 from cairn.core.run import TrainingRun
 from cairn.core.seeding import derive
-from cairn.core.types import Array, Discrete, Spec
-from cairn.nets.cnn import sees_images
+from cairn.core.types import Array, Box, Spec
+from cairn.nets.cnn import has_images
 from cairn.replay.dataset import Dataset
 from cairn.replay.protocol import ReplayPlan
 from cairn.vector.protocol import Vector
@@ -34,21 +34,21 @@ TENSORS = ("obs", "taken", "drawn", "reward", "next_obs", "terminated", "valid")
 
 
 def examples(agent: Any, plan: ReplayPlan) -> Dataset:
-    """States and the expert's actions of all iterations."""
+    """A dataset of states and the expert's actions, of all iterations."""
     spec = plan.spec
     fields = {"obs": (spec.obs_shape, spec.obs_dtype), "action": (spec.action_shape, spec.action_dtype)}
     return Dataset(fields, generator=plan.generator, folder=plan.folder)
 
 
 def judgements(agent: Any, plan: ReplayPlan) -> Dataset:
-    """States, actions and the expert's judgement of them, of all iterations."""
+    """A dataset of states, actions and the expert's advantages of them, of all iterations."""
     spec = plan.spec
     fields = {"obs": (spec.obs_shape, spec.obs_dtype), "action": (spec.action_shape, spec.action_dtype)}
     return Dataset({**fields, "advantage": ((), "float32")}, generator=plan.generator, folder=plan.folder)
 
 
 def clone(agent: BC | DAgger, collector: LocalCollector, data: Dataset, run: TrainingRun) -> None:
-    """BC and DAgger: label every state met with the expert's action, and learn from all there are."""
+    """BC and DAgger: label every visited state with the expert's action, and learn from all labels so far."""
     cfg, envs, lesson = agent.cloning, collector.envs, _begun(run)
     if run.step == lesson.spent and lesson.demos is not None and len(data) == 0:
         for episode in lesson.demos.episodes:
@@ -57,7 +57,7 @@ def clone(agent: BC | DAgger, collector: LocalCollector, data: Dataset, run: Tra
         return _clone_file(agent, data, run)
     while run.going():
         found = roll_in(agent, lesson.expert, envs, run, ask="always", explore=False, noise=cfg.noise, cut=cfg.cut)
-        if found is None:  # interrupted: what was collected is dropped
+        if found is None:  # interrupted: the trajectories are dropped
             break
         played, asked = found
         data.add(obs=played.obs[played.valid].cpu().numpy(), action=asked[played.valid].cpu().numpy())
@@ -67,7 +67,7 @@ def clone(agent: BC | DAgger, collector: LocalCollector, data: Dataset, run: Tra
 
 
 def _clone_file(agent: BC | DAgger, data: Dataset, run: TrainingRun) -> None:
-    """BC from recorded demonstrations: no environment is stepped, and a step of the run is a gradient step."""
+    """BC from recorded demonstrations: no environment is stepped, and one step is one gradient step."""
     while run.going():
         run.step += 1
         learn(agent, data, 1.0, agent.cloning.batch_size, run)
@@ -75,7 +75,7 @@ def _clone_file(agent: BC | DAgger, data: Dataset, run: TrainingRun) -> None:
 
 
 def aggrevate(agent: AggreVaTe, collector: LocalCollector, data: Dataset, run: TrainingRun) -> None:
-    """AggreVaTe: in every state met a random action is judged, and all judgements are learned from."""
+    """AggreVaTe: evaluate a random action in every visited state, and learn from all evaluations so far."""
     cfg, envs, lesson = agent.cfg, collector.envs, _begun(run)
     assert lesson.expert is not None and lesson.values is not None
     while run.going():
@@ -94,7 +94,7 @@ def aggrevate(agent: AggreVaTe, collector: LocalCollector, data: Dataset, run: T
 
 
 def aggrevated(agent: AggreVaTeD, collector: LocalCollector, data: None, run: TrainingRun) -> None:
-    """AggreVaTeD: the states of this iteration, judged, are learned from and forgotten."""
+    """AggreVaTeD: evaluate the states of this iteration, learn from them, and discard them."""
     cfg, envs, lesson = agent.cfg, collector.envs, _begun(run)
     assert lesson.expert is not None and lesson.values is not None
     while run.going():
@@ -118,7 +118,7 @@ def aggrevated(agent: AggreVaTeD, collector: LocalCollector, data: None, run: Tr
 
 
 def _begun(run: TrainingRun) -> Lesson:
-    """The lesson of the run. One that begins counts the steps that fitting the expert's values took."""
+    """The lesson of the run. A new run counts the steps that were taken to fit the expert's values."""
     lesson: Lesson = run.lesson
     if run.step == 0:
         run.step += lesson.spent
@@ -126,7 +126,7 @@ def _begun(run: TrainingRun) -> Lesson:
 
 
 def learn(agent: Any, data: Dataset, per_step: float, batch_size: int, run: TrainingRun) -> None:
-    """Gradient steps until there are as many as the steps allow. Rates fall with them, however long a roll-in was."""
+    """Take the gradient steps that the steps so far allow. Learning rates follow the number of gradient steps."""
     while run.updates < int(run.step * per_step) and not run.interrupted:
         agent.progress = min(run.updates / (run.steps_in_all * per_step), 1.0)
         run.updates += 1
@@ -135,7 +135,7 @@ def learn(agent: Any, data: Dataset, per_step: float, batch_size: int, run: Trai
 
 
 def tell(agent: Any, run: TrainingRun) -> None:
-    """How far the learner is let go, and how often the expert was asked: for its action, or for a judgement."""
+    """Log the expert's share of trajectories and the number of queries to it."""
     run.log({"imitation/alpha": torch.tensor(agent.alpha), "imitation/queries": agent.counts[1].float()})
     run.notes["queries"] = int(agent.counts[1])
 
@@ -151,11 +151,21 @@ def roll_in(
     noise: float = 0.0,
     cut: int = 0,
 ) -> tuple[Played, torch.Tensor] | None:
-    """One trajectory of every environment, and what the expert would do [T, N, ...]: asked always, or where it plays.
+    """Play one trajectory per environment, until the run's steps are used up.
 
-    What an expert that plays executes is disturbed by `noise`; what it would do is told without it. Each trajectory is
-    left after up to `cut` steps, where given, so that of as many steps more are near a start. All end early where the
-    run's steps are used up; None where the run was interrupted.
+    Args:
+        agent: The learner.
+        expert: Plays each trajectory with probability `agent.alpha`.
+        envs: The environments.
+        run: The training run.
+        ask: When to query the expert for its action: `always`, or `playing` only if it plays any trajectory.
+        explore: Whether the learner explores.
+        noise: Standard deviation of the noise on actions that the expert executes.
+        cut: Longest trajectory in steps, drawn uniformly from 1 to this; 0: no limit. It gives more states near a
+            start.
+
+    Returns:
+        The trajectories, and the expert's actions [T, N, ...] without noise; None where the run was interrupted.
     """
     count = envs.num_envs
     seeds = run.env_seeds()
@@ -166,7 +176,7 @@ def roll_in(
     left = rng.integers(1, cut + 1, count) if cut else np.full(count, np.iinfo(np.int64).max)
     rows: list[tuple[Array, ...]] = []
     open_ = np.ones(count, bool)
-    with one_thread(unless=sees_images(agent.spec)):
+    with one_thread(unless=has_images(agent.spec)):
         while open_.any() and run.step < run.steps_in_all:
             if run.interrupted:
                 return None
@@ -187,7 +197,7 @@ def roll_in(
 
 
 def disturbed(action: Array, noise: float, rng: np.random.Generator, spec: Spec) -> Array:
-    """a + σε, within the action's bounds where it has any."""
-    assert not isinstance(spec.action, Discrete)  # as the agent has seen
+    """a + σε, clipped to the bounds of the action space."""
+    assert isinstance(spec.action, Box)  # checked by the agent
     moved = action + noise * rng.standard_normal(action.shape).astype(action.dtype)
     return moved.clip(-1, 1) if spec.action.bounded else moved

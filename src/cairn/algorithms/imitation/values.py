@@ -1,8 +1,8 @@
-"""What an expert thinks of an action: Q*(s, a), V*(s) and A* = Q* - V*, from one of three places.
+"""An expert's values of actions: Q*(s, a), V*(s) and A* = Q* - V*, from one of three sources.
 
-Critics    the expert's own Q (SAC, TD3, DQN; ours or imported): any action in any state, for a pass of a network.
-Fitted     V* learned from the returns of its episodes, Q*(s, a) = r + γV*(s'): only of steps that were taken.
-Rollouts   the state is brought back and the expert plays on: any action, with any expert, at the price of the steps.
+Critics    the expert's own Q (SAC, TD3, DQN; trained here or imported): any action in any state, for one forward pass
+Fitted     V* fitted to returns of the expert's episodes, Q*(s, a) = r + γV*(s'): only for actions that were taken
+Rollouts   the state is restored and the expert plays on: any action and any expert, at the cost of environment steps
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ from cairn.algorithms.imitation.expert import Expert
 from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.returns import discounted
-from cairn.core.types import Array, Discrete, Spec
+from cairn.core.types import Array, Box, Discrete, Spec
 from cairn.nets.mlp import MLP
 from cairn.nets.normalizer import Normalizer
 from cairn.nets.optim import Optimizer
 from cairn.nets.seeding import seeded
 from cairn.vector.checks import close_env
-from cairn.vector.protocol import EnvMaker, spec_of_env
+from cairn.vector.protocol import EnvMaker
+from cairn.vector.spaces import spec_of_env
 
-NEGLIGIBLE = 1e-3  # of a discount: what comes after is left out
+NEGLIGIBLE = 1e-3  # discount below which rewards are ignored
 
 
 @dataclass(frozen=True)
 class Played:
     """One trajectory of each of N environments, padded to T steps; every tensor is [T, N, ...].
 
-    taken      the actions that were executed; drawn, those to be judged: the learner's own wherever the expert played
-    valid      False past a trajectory's end
-    by_expert  [N] who played; seeds, what each environment was reset with
+    taken      the executed actions
+    drawn      the actions to evaluate: the learner's own, also where the expert played
+    valid      False past the end of a trajectory
+    by_expert  [N] bool: whether the expert played
+    seeds      the seed of each environment's reset
     """
 
     obs: Tensor
@@ -53,7 +56,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Q*(s, a) of the drawn actions and V*(s) [T, N], where `known`; `steps` were taken to find them."""
+    """Q*(s, a) of the drawn actions and V*(s), [T, N], where `known`; finding them took `steps` steps."""
 
     q: Tensor
     v: Tensor
@@ -65,24 +68,29 @@ Judge = Callable[[Tensor, Tensor], Tensor]  # Q*(s, a) [B] of obs [B, ...] and a
 
 
 class Values(Protocol):
-    """An expert's judgement of a trajectory."""
+    """Evaluates the actions of trajectories."""
 
     @property
     def any_action(self) -> Judge | None:
-        """Judges any action in any state; None where only what was played can be judged."""
+        """Evaluates any action in any state; None if only played actions can be evaluated."""
 
-    def judge(self, played: Played) -> Verdict: ...
-    def close(self) -> None: ...
+    def judge(self, played: Played) -> Verdict:
+        """Evaluate the drawn actions of trajectories."""
+
+    def close(self) -> None:
+        """Close environments, if there are any."""
 
 
 class Critics:
-    """The least of the expert's own critics; of more than two their mean, as its actor was trained with.
+    """The minimum of the expert's own critics, or their mean if there are more than two, as for its actor's loss.
 
-    V*(s) is Q* of the action the expert would take: A* is zero exactly where the learner does the same. For SAC that is
-    the mode's, not E[Q - α log π]: it is the expert without its noise that is to be equalled, and nothing is drawn.
+    V*(s) is Q* of the expert's action, so A* is zero where the learner takes the same action. For SAC this is the mode,
+    not
+    E[Q - α log π]: the learner is to match the expert without its exploration noise.
 
-    Critics have learned of what the expert tried, and little of actions far from its own. With `near` they are not
-    believed there: Q*(s, a) - near ‖a - π*(s)‖², or less by `near` where a discrete action is another.
+    Critics are trained on actions near the expert's. `near` is a penalty on others: Q*(s, a) - near ‖a - π*(s)‖², or
+    minus
+    `near` for a different discrete action.
     """
 
     def __init__(self, agent: Agent | None, name: str = "the expert", *, near: float = 0.0) -> None:
@@ -93,7 +101,7 @@ class Critics:
 
     @torch.no_grad()
     def q(self, obs: Tensor, action: Tensor) -> Tensor:
-        """Q*(s, a) [B], less what its distance from the expert's own action costs."""
+        """Q*(s, a) [B], minus the penalty for the distance from the expert's action."""
         said = self.said(obs, action)
         if self.near == 0:
             return said
@@ -104,13 +112,13 @@ class Critics:
 
     @torch.no_grad()
     def said(self, obs: Tensor, action: Tensor) -> Tensor:
-        """What the critics say [B]; an action beyond its bounds counts as the environment takes it, clipped."""
+        """The critics' Q(s, a) [B]; actions are clipped to their bounds, as the environment does."""
         return self.agent.action_value(obs, self._taken(action))
 
     def _taken(self, action: Tensor) -> Tensor:
-        """As the environment takes it."""
+        """Actions clipped as the environment clips them."""
         box = self.agent.spec.action
-        return action if isinstance(box, Discrete) or not box.bounded else action.clamp(-1, 1)
+        return action.clamp(-1, 1) if isinstance(box, Box) and box.bounded else action
 
     @torch.no_grad()
     def v(self, obs: Tensor) -> Tensor:
@@ -128,10 +136,10 @@ class Critics:
 
 
 class Fitted:
-    """V*(s) fitted to the discounted returns of the expert's episodes, then Q*(s, a) = r + γ(1 - term)V*(s').
+    """V*(s) fitted to the discounted returns of the expert's episodes, and Q*(s, a) = r + γ(1 - term)V*(s').
 
-    An episode that was cut off bootstraps from V* itself, taken anew before each of the epochs. It judges steps that
-    were taken and no others, so a trajectory of the expert's teaches a learner nothing.
+    Truncated episodes bootstrap from V* itself, recomputed before every epoch. Only actions that were taken can be
+    evaluated, so the expert's own trajectories teach the learner nothing.
     """
 
     any_action: Judge | None = None
@@ -173,7 +181,7 @@ class Fitted:
 
     @torch.no_grad()
     def _returns(self, demos: Demos, bootstrap: bool = True) -> Tensor:
-        """Gₜ of every step, the episodes one after the other."""
+        """Gₜ of every step, one episode after the other."""
         last = torch.from_numpy(np.stack([e.obs[-1] for e in demos.episodes])).to(self.device)
         values = self.v(last) if bootstrap else torch.zeros(len(last), device=self.device)
         out = []
@@ -204,12 +212,13 @@ class Fitted:
 
 
 class Rollouts:
-    """The expert plays on from the state, once after the action drawn there and once from the state itself.
+    """Plays on with the expert from a state, once after the drawn action and once from the state itself.
 
-    A state is brought back by replaying its trajectory, seed and actions, in an environment of our own: any Gymnasium
-    task whose seed decides everything can do that. The price of one judgement is twice the steps that led to the state
-    and the expert's steps after it, until the episode ends or the discount is negligible. So only `count` states of an
-    iteration are judged.
+    A state is restored by replaying its trajectory, seed and actions, in a separate environment. This needs a task that
+    is
+    deterministic given its seed. One evaluation costs twice the steps to the state plus the expert's steps after it,
+    until
+    the episode ends or the discount is negligible. So only `count` states are evaluated per iteration.
     """
 
     any_action: Judge | None = None
@@ -234,7 +243,7 @@ class Rollouts:
         return Verdict(q, v, known.bool(), self.steps)
 
     def _play(self, seed: int, past: Array, met: Array, first: Array | None) -> float:
-        """Σ γⁱrᵢ from the state on: `first` and then the expert's actions, or the expert's alone."""
+        """Σ γⁱrᵢ from the state on, with `first` and then the expert's actions, or the expert's only."""
         obs = self.layout(self.env.reset(seed=int(seed))[0])
         for action in past:
             obs = self._step(action)[0]

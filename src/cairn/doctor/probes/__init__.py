@@ -1,6 +1,6 @@
-"""One question about a task each: a function of a TaskProbe that yields findings.
+"""The probes. Each is a function of a TaskProbe that yields findings about one question.
 
-The likely causes come first: of two findings of equal severity the earlier is listed first.
+Likely causes come first: of two findings with equal severity, the earlier one is listed first.
 """
 
 from __future__ import annotations
@@ -8,12 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cairn.doctor.finding import Finding
-from cairn.doctor.probes import actions, api, ends, goals, observations, resets, rewards, time, upkeep
+from cairn.doctor.probes import (
+    actions,
+    api,
+    ends,
+    goals,
+    masks,
+    memory,
+    observations,
+    pictures,
+    resets,
+    rewards,
+    time,
+    upkeep,
+)
 from cairn.doctor.task_probe import TaskProbe
 
 Probe = Callable[[TaskProbe], Iterator[Finding]]
 
-FIRST: tuple[Probe, ...] = (api.version, api.interface)  # an error of theirs leaves nothing to be measured
+FIRST: tuple[Probe, ...] = (api.version, api.interface)  # after an error here nothing can be measured
 PROBES: tuple[Probe, ...] = (
     resets.repeats,
     resets.forgets,
@@ -21,6 +34,8 @@ PROBES: tuple[Probe, ...] = (
     resets.variety,
     resets.shared,
     observations.finite,
+    pictures.legible,
+    masks.agree,
     rewards.finite,
     time.horizon,
     goals.rule,
@@ -33,10 +48,12 @@ PROBES: tuple[Probe, ...] = (
     observations.informative,
     observations.scale,
     observations.mutated,
+    masks.allows,
+    memory.history,
     rewards.seen,
     rewards.scale,
     upkeep.speed,
-    actions.effect,  # this and the next are the longest: the first to be left out where time is short
+    actions.effect,  # the slowest probes come last, to be skipped if time runs out
     actions.bounds,
     upkeep.leaks,
 )

@@ -1,4 +1,4 @@
-"""Whether what a policy does makes a difference."""
+"""Whether actions have an effect."""
 
 from __future__ import annotations
 
@@ -10,36 +10,39 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from cairn.core.types import Array
+from cairn.doctor.copies import Moment
 from cairn.doctor.finding import Finding, plural
-from cairn.doctor.play import draw, limits
-from cairn.doctor.task_probe import Moment, TaskProbe
+from cairn.doctor.play import Lever, draw, leaves, levers
+from cairn.doctor.task_probe import TaskProbe
 
-LEADS = (64, 0, 16, 4)  # random steps to the states an action is tried in: a game may not be on at its start
-HOLD, LONG = 8, 64  # steps it is held there; so long where no action made a difference
-SHARE = 0.1  # of the time given; where that is not enough, the last two states are left out
-MOST = 10  # actions or dimensions that are tried
-STARTS, PLANS, EPISODE, ENOUGH = 40, 4, 1000, 8  # of whole episodes: so many, so many plans for each, so long at most
-TOLERANCE = 0.01  # of an entry's range: where repeating the same actions differs by more, nothing can be told
+LEADS = (64, 0, 16, 4)  # random steps before an action is tried: a game may not have begun at its start
+HOLD, LONG = 8, 64  # steps that it is held; LONG if no action made a difference
+SHARE = 0.1  # of the time; if that is too little, the last two states are skipped
+MOST = 10  # actions or dimensions to try
+STARTS, PLANS, EPISODE, ENOUGH = 40, 4, 1000, 8  # whole episodes, plans for each, steps at most, ends needed
+TOLERANCE = 0.01  # of an entry's range; if repetitions differ by more, there is no finding
 
 
 def effect(p: TaskProbe) -> Iterator[Finding]:
-    """Every dimension, or every discrete action, must make a difference to what is seen, paid or ended."""
+    """Every number and every choice of an action must change observations, rewards or ends."""
     space = p.first.action_space
     discrete = isinstance(space, spaces.Discrete)
-    tried = min(int(space.n) if discrete else space.low.size, MOST)
+    tried = levers(space)[:MOST]
+    several = min(int(space.n), MOST) if discrete else len(tried)
+    trials = several if discrete else sum(len(_tries(lever)) for lever in tried)
     idle: list[str] = []
-    for hold in (HOLD, LONG):  # where nothing answers, perhaps nothing could just then
-        compare = _Compare(p, tried if discrete else 2 * tried, hold, with_reward=True)
-        if not compare.possible or tried == 0 or (discrete and tried == 1):
+    for hold in (HOLD, LONG):  # without any effect, try for longer
+        compare = _Compare(p, trials, hold, with_reward=True)
+        if not compare.possible or several == 0 or (discrete and several == 1):
             return
-        idle = _alike(compare, int(space.start), tried) if discrete else _dead(compare, space, tried)
-        nothing = len(idle) == (tried * (tried - 1) // 2 if discrete else tried)
+        idle = _alike(compare, int(space.start), several) if discrete else _dead(compare, tried)
+        nothing = len(idle) == (several * (several - 1) // 2 if discrete else several)
         if not nothing:
             break
     looked = f"{hold} steps in each of {len(compare.leads)} states"
     if nothing:
-        yield from _no_effect(p, f"{plural(tried, 'action' if discrete else 'dimension')} tried; {looked}")
+        word = "action" if discrete else "dimension" if all(lever.real for lever in tried) else "part"
+        yield from _no_effect(p, f"{plural(several, word)} tried; {looked}")
     elif idle:
         yield Finding(
             "action-no-effect",
@@ -51,7 +54,7 @@ def effect(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _no_effect(p: TaskProbe, looked: str) -> Iterator[Finding]:
-    """Whole episodes, seed by seed, under plans as different as can be: an error only if these are all alike."""
+    """Compare whole episodes with very different actions: only if all are equal, this is an error."""
     whole = _whole_episodes(p)
     if whole is None:
         return
@@ -70,7 +73,7 @@ def _no_effect(p: TaskProbe, looked: str) -> Iterator[Finding]:
 
 
 def _pays_variously(p: TaskProbe) -> bool:
-    """Whether a tenth of all episodes is paid otherwise than the usual one, or varies."""
+    """Whether more than a tenth of the episodes have an unusual return, or rewards that vary."""
     totals = Counter(float(t.reward.sum()) for t in p.plays if t.length)
     other = totals.total() - max(totals.values(), default=0)
     vary = sum(bool(np.ptp(t.reward) > 0) for t in p.plays if t.length)
@@ -78,7 +81,7 @@ def _pays_variously(p: TaskProbe) -> bool:
 
 
 def _whole_episodes(p: TaskProbe) -> tuple[int, int] | None:
-    """Starts that went the same way under all plans, and how many of them to their end; None where one did not."""
+    """Starts with the same episode under all plans, and how many reached its end; None if any differed."""
     copy, start, share = p.first, time.perf_counter(), SHARE * p.case.seconds
     episodes = ended = 0
     while episodes < STARTS and time.perf_counter() - start < (share if ended >= ENOUGH else 5 * share):
@@ -87,14 +90,14 @@ def _whole_episodes(p: TaskProbe) -> tuple[int, int] | None:
         if _gap(p, first, again, with_reward=True) > 0 or any(
             _gap(p, first, other, with_reward=True) > 0 for other in others
         ):
-            return None  # it does not repeat itself, and nothing can be told; or an action did make a difference
+            return None  # the task is not repeatable, or an action had an effect
         episodes += 1
         ended += first[0][-1].terminated or first[0][-1].truncated
     return episodes, ended
 
 
 def _plan(space: Any, k: int, seed: int) -> Iterator[Any]:
-    """Two plans at random, then others of one action throughout."""
+    """Random actions for two of the plans, one constant action for the others."""
     rng = np.random.default_rng((seed, k))
     action = draw(space, rng, extreme=True)
     for _ in range(EPISODE):
@@ -102,27 +105,29 @@ def _plan(space: Any, k: int, seed: int) -> Iterator[Any]:
 
 
 def bounds(p: TaskProbe) -> Iterator[Finding]:
-    """Actions have bounds, and the whole range between them does something."""
+    """Actions must be bounded, and their whole range must have an effect."""
     space = p.first.action_space
-    if not isinstance(space, spaces.Box):
-        return
-    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+    boxes = [leaf for _, leaf in leaves(space) if isinstance(leaf, spaces.Box)]
+    unbounded = [leaf for leaf in boxes if not (np.isfinite(leaf.low).all() and np.isfinite(leaf.high).all())]
+    if unbounded:
         yield Finding(
             "action-unbounded",
             "warning",
             "The action space has no bounds.",
-            f"from {space.low.min():g} to {space.high.max():g}",
+            f"from {unbounded[0].low.min():g} to {unbounded[0].high.max():g}",
             "Declare the range that makes sense; a policy begins by trying about ±1 and nothing scales it.",
         )
         return
-    size = space.low.size
-    compare = _Compare(p, 3 * size)
+    real = [lever for lever in levers(space) if lever.real]
+    if not real:
+        return
+    compare = _Compare(p, 3 * len(real))
     if not compare.possible:
         return
-    half = [i for i in range(min(size, MOST)) if _saturates(compare, space, i, 0.5)]
-    tenth = [i for i in half if _saturates(compare, space, i, 0.1)]
+    half = [lever for lever in real[:MOST] if _saturates(compare, lever, 0.5)]
+    tenth = [lever for lever in half if _saturates(compare, lever, 0.1)]
     if half:
-        words = f"dimension {', '.join(map(str, tenth or half))}: {'a tenth' if tenth else 'half'}"
+        words = f"{', '.join(lever.name for lever in tenth or half)}: {'a tenth' if tenth else 'half'}"
         yield Finding(
             "action-saturates",
             "warning" if tenth else "hint",
@@ -132,45 +137,48 @@ def bounds(p: TaskProbe) -> Iterator[Finding]:
         )
 
 
-def _saturates(compare: _Compare, space: spaces.Box, i: int, share: float) -> bool:
-    """Whether a share of the highest value, from the middle, does what the highest does, and the lowest does not."""
-    low, high = (float(end.flat[i]) for end in limits(space))
+def _saturates(compare: _Compare, lever: Lever, share: float) -> bool:
+    """Whether a share of the highest value, from the middle, has the effect of the highest, but the lowest not."""
+    low, high = lever.values
     middle = (low + high) / 2
-    highest = compare.of(_at(space, i, high))
-    if not compare.same(highest, compare.of(_at(space, i, middle + share * (high - middle)))):
+    highest = compare.of(_set(lever, high))
+    if not compare.same(highest, compare.of(_set(lever, middle + share * (high - middle)))):
         return False
-    return not compare.same(highest, compare.of(_at(space, i, low)))
+    return not compare.same(highest, compare.of(_set(lever, low)))
 
 
-def _dead(compare: _Compare, space: spaces.Box, tried: int) -> list[str]:
-    """Dimensions whose lowest value does what their highest does."""
-    low, high = limits(space)
-    ends = [[compare.of(_at(space, i, float(end.flat[i]))) for end in (low, high)] for i in range(tried)]
-    return [f"dimension {i}" for i in range(tried) if compare.same(*ends[i])]
+def _dead(compare: _Compare, tried: list[Lever]) -> list[str]:
+    """Numbers and choices all of whose values that were tried have the same effect."""
+    dead = []
+    for lever in tried:
+        first, *others = (compare.of(_set(lever, value)) for value in _tries(lever))
+        if all(compare.same(first, other) for other in others):
+            dead.append(lever.name)
+    return dead
+
+
+def _tries(lever: Lever) -> tuple[float, ...]:
+    """The values to try: of a real number also one between, since a task may treat both ends alike."""
+    low, *_, high = lever.values
+    return (low, low + 0.6 * (high - low), high) if lever.real else lever.values
+
+
+def _set(lever: Lever, value: float) -> Any:
+    """A function that sets one number or choice of an action."""
+    return lambda action: lever.set(action, value)
 
 
 def _alike(compare: _Compare, start: int, tried: int) -> list[str]:
-    """Pairs of discrete actions that do the same."""
+    """Pairs of discrete actions with the same effect."""
     outcomes = [compare.of(lambda a, k=k: start + k) for k in range(tried)]
     return [f"{j} and {k}" for k in range(tried) for j in range(k) if compare.same(outcomes[j], outcomes[k])]
-
-
-def _at(space: spaces.Box, i: int, value: float) -> Any:
-    """A function that sets one dimension of an action."""
-
-    def change(action: Array) -> Array:
-        out = action.copy()
-        out.flat[i] = value
-        return out
-
-    return change
 
 
 Outcomes = list[list[Moment]]
 
 
 def _outcomes(p: TaskProbe, change: Any, leads: tuple[int, ...], hold: int) -> Outcomes:
-    """What happens in each of some states when every action there is changed; the same states and actions each time.
+    """The results in some states when every action there is changed; states and actions are always the same.
 
     Empty where the episode was over before.
     """
@@ -183,14 +191,14 @@ def _outcomes(p: TaskProbe, change: Any, leads: tuple[int, ...], hold: int) -> O
 
 
 def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, with_reward: bool = False) -> float:
-    """How far two outcomes are apart, by an entry's range in play, with `with_reward` by the rewards' range too.
+    """The distance of two outcomes, in units of each entry's range in play; with `with_reward` also of the rewards.
 
-    Infinite where one ended before the other."""
+    Infinite where one ended before the other.
+    """
     if any(len(a) != len(b) for a, b in zip(some, others, strict=True)):
         return np.inf
     pairs = [(x, y) for a, b in zip(some, others, strict=True) for x, y in zip(a, b, strict=True)]
-    wide = bool(pairs) and pairs[0][0].obs.size != p.spread.size
-    unit = 1.0 if wide else np.where(p.spread > 1e-9, p.spread, 1.0)
+    unit = p.view.unit(p.spread)
     gaps = [float((np.abs(x.obs.astype(float) - y.obs) / unit).max()) for x, y in pairs]
     if with_reward:
         gaps += [abs(x.reward - y.reward) / p.pay for x, y in pairs]
@@ -198,7 +206,7 @@ def _gap(p: TaskProbe, some: Outcomes, others: Outcomes, *, with_reward: bool = 
 
 
 class _Compare:
-    """Whether outcomes differ by more than the same actions do when they are repeated."""
+    """Compares outcomes with the noise between repetitions of the same actions."""
 
     def __init__(self, p: TaskProbe, trials: int, hold: int = HOLD, *, with_reward: bool = False) -> None:
         self.hold, self.with_reward = hold, with_reward
@@ -211,4 +219,6 @@ class _Compare:
         return _outcomes(self.p, change, self.leads, self.hold)
 
     def same(self, some: Outcomes, others: Outcomes) -> bool:
+        if any(moment.replaced for state in (*some, *others) for moment in state):
+            return False  # a mask forbade what was to be tried
         return _gap(self.p, some, others, with_reward=self.with_reward) <= 10 * self.noise

@@ -1,4 +1,4 @@
-"""Whether the task keeps Gymnasium's contract at all."""
+"""Whether the task follows Gymnasium's interface."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cairn.doctor.finding import Finding
 from cairn.doctor.play import draw
 from cairn.doctor.task_probe import TaskProbe
 from cairn.envs.broken import known_fault
-from cairn.vector.protocol import spec_of
+from cairn.vector.spaces import spec_of
 
 CONTRACT = "See https://gymnasium.farama.org/api/env."
 
 
 def version(p: TaskProbe) -> Iterator[Finding]:
-    """Tasks and versions known to be broken."""
+    """Report tasks and versions that are known to be broken."""
     for name in _names(p):
         fault = known_fault(name)
         if fault:
@@ -30,14 +30,14 @@ def version(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _names(p: TaskProbe) -> Iterator[str]:
-    """What the task is called, before it is made, since that may fail, and after."""
+    """The names of the task, first the one known before it is made, since making it may fail."""
     yield p.case.name
     if p.bare.spec is not None:
         yield p.bare.spec.id
 
 
 def interface(p: TaskProbe) -> Iterator[Finding]:
-    """Spaces, `reset(seed=, options=)` -> (obs, info), `step` -> five values of the right kinds."""
+    """Check spaces, `reset(seed=, options=)` -> (obs, info), and the five values of `step`."""
     yield from _spaces(p.bare) or _resets(p, p.bare) or _steps(p, p.bare)
 
 
@@ -74,8 +74,8 @@ def _resets(p: TaskProbe, env: Any) -> list[Finding]:
 
 
 def _steps(p: TaskProbe, env: Any) -> list[Finding]:
-    p.ask("reset", lambda: env.reset(seed=0))
-    action = draw(env.action_space, p.rng)
+    p.first.raw_reset(seed=0)
+    action = p.first.allowed(draw(env.action_space, p.rng))
     answer = p.ask("step", lambda: env.step(action))
     if not (isinstance(answer, tuple) and len(answer) == 5):
         what = "step() does not return five values."
@@ -96,7 +96,7 @@ def _steps(p: TaskProbe, env: Any) -> list[Finding]:
 
 
 def _shape(space: Any, obs: Any, where: str, key: str = "") -> list[Finding]:
-    """The structure of an observation; its values are looked at later."""
+    """Check the structure of an observation; other probes check its values."""
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, dict) or set(obs) != set(space.spaces):
             have = sorted(obs) if isinstance(obs, dict) else _kinds(obs)

@@ -1,4 +1,4 @@
-"""How episodes end, and whether that is what the task means."""
+"""Whether episodes end as the task intends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import numpy as np
 
 from cairn.core.calls import option
 from cairn.core.types import Array
+from cairn.doctor.copies import Raised
 from cairn.doctor.finding import Finding
 from cairn.doctor.play import Trace
-from cairn.doctor.task_probe import Raised, TaskProbe
+from cairn.doctor.task_probe import TaskProbe
 
-DEATHS = 3  # at least so many, to speak of them
-SURE = 0.1  # of what living costs: by so much must dying be cheaper
-SHORT = 10  # a game of so few moves may well have a fixed number of them
+DEATHS = 3  # deaths needed for a finding
+SURE = 0.1  # share of the value of living by which dying must be better
+SHORT = 10  # shorter games may have a fixed number of moves
 
 
 def dying_pays(p: TaskProbe) -> Iterator[Finding]:
-    """Ending early must not beat living on: V(living) = r̄ (1 - γᵀ)/(1 - γ) against the reward of a death.
+    """Ending early must not be better than living on: V(living) = r̄ (1 - γᵀ)/(1 - γ) versus the reward of a death.
 
-    r̄ is the best mean reward of any stretch of 1/(1 - γ) steps that was seen, so living is given every advantage.
+    r̄ is the best mean reward of any stretch of 1/(1 - γ) steps, so the comparison favours living.
     """
     ends = [t for t in p.plays if t.terminated and t.length > 1]
     lived = [t.reward[:-1] if t.terminated else t.reward for t in p.plays]
@@ -40,7 +41,7 @@ def dying_pays(p: TaskProbe) -> Iterator[Finding]:
     if rate >= 0 or dying - living < SURE * abs(living):
         return
     median = int(np.median([t.length for t in deaths]))
-    steady = float(np.ptp(np.concatenate(lived))) < 1e-9  # else a better policy may be paid better for living
+    steady = float(np.ptp(np.concatenate(lived))) < 1e-9  # otherwise a better policy may earn more by living
     yield Finding(
         "dying-pays",
         "error" if sure and steady else "warning",
@@ -56,7 +57,7 @@ def dying_pays(p: TaskProbe) -> Iterator[Finding]:
 
 
 def limit(p: TaskProbe) -> Iterator[Finding]:
-    """A time limit is a truncation: the value of the state does not end there. Told as both, it is an end too."""
+    """A time limit must be a truncation, after which values bootstrap. Both flags at once count as termination."""
     ended = [t for t in p.plays if t.terminated and t.success is not True]
     if len(ended) < DEATHS:
         return
@@ -81,7 +82,7 @@ def limit(p: TaskProbe) -> Iterator[Finding]:
 
 
 def endless(p: TaskProbe) -> Iterator[Finding]:
-    """An episode must end some time."""
+    """Episodes must end, or have a time limit."""
     longest = max((t.length for t in p.plays), default=0)
     if p.limit is None and longest >= 1000 and not any(t.ended for t in p.plays):
         yield Finding(
@@ -95,7 +96,7 @@ def endless(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _arrived(p: TaskProbe, t: Trace, best: float) -> bool | None:
-    """Whether an end is the one the task is about; None where nothing tells, not even a better reward than before."""
+    """Whether an end is the task's success; None where neither goals, info nor rewards tell."""
     if t.success:
         return True
     if p.rule is not None and not isinstance(p.rule, Raised):
@@ -107,20 +108,20 @@ def _arrived(p: TaskProbe, t: Trace, best: float) -> bool | None:
 
 
 def _usual(p: TaskProbe) -> bool:
-    """Whether uniform play mostly ends so: to fail is easy, to succeed by chance is not."""
+    """Whether most uniform episodes end this way: failure is easy by chance, success is not."""
     uniform = [t for t in p.plays if t.behaviour == "uniform"]
     return 2 * sum(t.terminated for t in uniform) > len(uniform)
 
 
 def _worth(gamma: float, limit: int | None) -> float:
-    """Σ γᵗ over an episode that is lived to its limit."""
+    """Σ γᵗ over an episode of `limit` steps."""
     if gamma == 1:
         return float(limit or 1000)
     return (1 - gamma ** (limit or 10**9)) / (1 - gamma)
 
 
 def _best_rate(rewards: list[Array], window: int) -> float:
-    """The best mean of any stretch of `window` steps, of the whole where an episode is shorter."""
+    """The best mean of any `window` steps; of the whole episode if it is shorter."""
     best = -np.inf
     for reward in rewards:
         size = min(window, len(reward))
@@ -130,7 +131,7 @@ def _best_rate(rewards: list[Array], window: int) -> float:
 
 
 def _shows_time(traces: list[Trace]) -> bool:
-    """Whether an entry of the observation is a clock: the same in every episode at the same step, and moving."""
+    """Whether an entry of the observation is a clock: equal in all episodes at each step, and changing."""
     rows = np.array([t.obs for t in traces])
     alike, moving = np.ptp(rows, axis=0).max(0) < 1e-9, np.ptp(rows[0], axis=0) > 0
     return bool((alike & moving).any())

@@ -1,7 +1,7 @@
-"""Whether a way leads to the goals: what can be reached is explored, and goals that stay outside of it are reported.
+"""Whether goals can be reached: explores the task, and reports goals that stay outside of what was reached.
 
-As Go-Explore does (Ecoffet et al. 2019): places that were reached are kept with the actions that led there, a place is
-returned to by those actions, and the play goes on from there. A wall with a gap is got round that way.
+As in Go-Explore (Ecoffet et al. 2019), reached places are stored with the actions that led there. A place is returned
+to by its actions, and exploration continues from there. This finds ways around walls.
 """
 
 from __future__ import annotations
@@ -13,43 +13,45 @@ from typing import Any
 import numpy as np
 
 from cairn.core.types import Array
+from cairn.doctor.copies import Copy, Raised
 from cairn.doctor.play import draw
-from cairn.doctor.task_probe import Copy, Raised, TaskProbe
+from cairn.doctor.task_probe import TaskProbe
 
-SEEDS = 6  # starts that are explored
-SHARE = 0.2  # of the time given, for all of them
-CELLS = {1: 24, 2: 12, 3: 6}  # along a dimension of the goal; with more dimensions nobody comes to an end
-REST, COARSE = 16, 3  # entries of the rest of the observation that count, and the parts of their range
+SEEDS = 6  # starts to explore
+SHARE = 0.2  # of the time, for all starts
+CELLS = {1: 24, 2: 12, 3: 6}  # cells per goal dimension; more dimensions would take too long
+REST, COARSE = 16, 3  # further entries of the observation, and parts of their range
 HOLDS = (1, 4, 16)
-AGAIN = 10  # moves between places for each place there is: then all that can be entered has been
-LEAST = 4  # places: fewer tell nothing
+AGAIN = 10  # moves per place after which all places count as found
+LEAST = 4  # places needed for a finding
 
 
 @dataclass
 class Explored:
-    """What was found from one start."""
+    """The result of exploring from one start."""
 
     goal: Array
-    near: float  # nearer than this, the goal may be just round the corner
+    near: float  # distance within which the goal may still be reachable
     nearest: float = np.inf  # to the goal
     reached: bool = False
-    moves: int = 0  # from one place to another
+    moves: int = 0  # changes of place
     last_new: int = 0  # the move that found the newest place
     places: set[bytes] = field(default_factory=set)
 
     @property
     def fenced(self) -> bool:
+        """Whether exploration found nothing new any more without coming near the goal."""
         return self.closed and not self.reached and self.nearest > self.near
 
     @property
     def closed(self) -> bool:
-        """Whether nothing new was found for so long that there is nothing more."""
+        """Whether nothing new was found for so long that nothing more is to be expected."""
         return LEAST <= len(self.places) <= self.moves / AGAIN and self.last_new < self.moves / 2
 
 
 def explored(p: TaskProbe) -> list[Explored]:
-    """One for each start there was time for; none where it would take too long, or the task does not repeat itself."""
-    goal = p.spec.goal
+    """The results of all starts there was time for; [] if it would take too long, or the task is not repeatable."""
+    goal = p.goal
     assert goal is not None
     size = p.plays[0].achieved.shape[1]
     budget = SHARE * p.case.seconds
@@ -68,21 +70,22 @@ def explored(p: TaskProbe) -> list[Explored]:
 
 
 class _Grid:
-    """Observations as places, the achieved goal in cells, and as states, with the rest of what is seen, coarsely."""
+    """Maps observations to places (cells of the achieved goal), and to states, which add a coarse rest of it."""
 
     def __init__(self, p: TaskProbe, cells: int) -> None:
-        goal = p.spec.goal
+        goal = p.goal
         assert goal is not None
         self.goal = goal
         goals = np.concatenate([x for t in p.plays for x in (t.achieved, t.desired)])
-        rest = np.concatenate([t.obs for t in p.plays])[:, : goal.observation][:, :REST]
+        columns = np.flatnonzero(p.view.numbers)[:REST]
+        rest = np.concatenate([t.obs for t in p.plays])[:, columns]
         low, high = goals.min(0), goals.max(0)
         floor, ceiling = np.percentile(rest, (5, 95), axis=0)
         unit = np.where(high > low, (high - low) / cells, 1.0)
         part = np.maximum(ceiling - floor, 1e-9) / COARSE
         self.width, self.near = len(low), float(np.linalg.norm(unit))
         self.low, self.unit = np.concatenate([low, floor]), np.concatenate([unit, part])
-        self.index = np.concatenate([np.arange(p.first.spec.obs_shape[0])[goal.achieved], np.arange(rest.shape[1])])
+        self.index = np.concatenate([np.arange(p.view.size)[goal.achieved], p.view.index[columns]])
         self.ends = np.concatenate([np.full(self.width, 1000), np.full(len(part), COARSE)])
 
     def place(self, achieved: Array) -> bytes:
@@ -90,13 +93,13 @@ class _Grid:
         return bytes(np.minimum(np.maximum(cell, -1000), 1000).astype("int16").tobytes())
 
     def state(self, obs: Array) -> bytes:
-        """Its first bytes are its place."""
+        """The state of an observation; it begins with the bytes of its place."""
         cell = np.floor((obs[self.index] - self.low) / self.unit)
         return bytes(np.minimum(np.maximum(cell, -self.ends), self.ends).astype("int16").tobytes())
 
 
 def _explore(p: TaskProbe, grid: _Grid, seed: int, until: float) -> Explored | None:
-    """From the start of a seed until the goal is reached, nothing new is found or time is up."""
+    """Explore from the start of a seed until the goal is reached, nothing new is found or time is up."""
     copy, rng = p.first, np.random.default_rng(seed)
     obs = copy.reset(seed=seed)
     result = Explored(obs[grid.goal.desired].copy(), grid.near)
@@ -111,7 +114,7 @@ def _explore(p: TaskProbe, grid: _Grid, seed: int, until: float) -> Explored | N
         path = list(paths[origin])
         rows = copy.run(seed, path)
         if len(rows) <= len(path) or grid.state(rows[-1]) != origin:
-            lost += 1  # another way than before
+            lost += 1  # the same actions led elsewhere
             if lost > 3:
                 return None
             continue
@@ -130,7 +133,7 @@ def _wander(
     obs: Array,
     rng: np.random.Generator,
 ) -> None:
-    """On from a place with actions held for a while, to the end of the episode or for a while."""
+    """Continue from a place with held actions, until the episode ends or for 100 steps."""
     hold, action = int(rng.choice(HOLDS)), None
     width, seen = 2 * grid.width, []
     here = grid.state(obs)[:width]
@@ -156,7 +159,7 @@ def _wander(
 
 
 def _arrive(p: TaskProbe, grid: _Grid, result: Explored, achieved: Array, desired: Array) -> None:
-    """Whether the place of the goal was entered, or the goal that was shown on the way was reached by its rule."""
+    """Record whether the goal's cell was entered, or the current goal was reached by the reward rule."""
     apart = np.linalg.norm(achieved - result.goal, axis=1)
     result.nearest = min(result.nearest, float(apart.min()))
     result.reached = result.reached or grid.place(result.goal) in result.places

@@ -1,4 +1,4 @@
-"""Whether goals are paid as the task says, and whether they can be reached."""
+"""Whether rewards for goals are as the task says, and whether goals can be reached."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from gymnasium import spaces
 from cairn.core.calls import option
 from cairn.core.goals import GoalRule
 from cairn.core.types import Array
+from cairn.doctor.copies import Copy, Raised
 from cairn.doctor.finding import Finding, plural
 from cairn.doctor.play import draw, limits, middle
 from cairn.doctor.probes.fences import Explored, explored
 from cairn.doctor.probes.time import distances
-from cairn.doctor.task_probe import Copy, Raised, TaskProbe
+from cairn.doctor.task_probe import TaskProbe
 from cairn.vector.protocol import success_of
 
-EXPLAINED = 0.5  # of the variance of a step: where actions explain less, nobody can be led by the hand
-SURELY = 0.95  # explained by actions: then the best speed seen is the best there is
+EXPLAINED = 0.5  # share of a step's variance that actions must explain for control
+SURELY = 0.95  # share explained by actions above which the best speed seen is the best possible
 DIRECTIONS, SHARES = 6, (0.3, 0.8, 0.95, 1.1, 1.5, 3.0)  # goals set near by: of the distance that counts as reached
-GAIN = 0.5  # of the way that is left, a step: who goes the whole of it may overshoot for ever
-ATTEMPTS, SHARE = 12, 0.15  # goals that are made for, and the share of the time it may take
-NEAR = 0.1  # of the way: a goal within it counts as approached
+GAIN = 0.5  # share of the remaining way per step; all of it could overshoot for ever
+ATTEMPTS, SHARE = 12, 0.15  # goals to steer to, and their share of the time
+NEAR = 0.1  # share of the way within which a goal counts as approached
 
 
 def rule(p: TaskProbe) -> Iterator[Finding]:
-    """`compute_reward` says what the step pays, for many pairs at once."""
+    """`compute_reward` must give the rewards of steps, for many pairs at once."""
     if not isinstance(p.rule, Raised):
         return
     yield Finding(
@@ -42,7 +43,7 @@ def rule(p: TaskProbe) -> Iterator[Finding]:
 
 
 def success(p: TaskProbe) -> Iterator[Finding]:
-    """Success is reported exactly where the reward says that the goal was reached."""
+    """Success must be reported exactly where the reward says that the goal is reached."""
     if p.rule is None or isinstance(p.rule, Raised):
         return
     pairs = _steps_with_success(p)
@@ -56,7 +57,7 @@ def success(p: TaskProbe) -> Iterator[Finding]:
         )
         return
     if len(np.unique(np.round(_judge(p.rule, pairs)[:2], 6))) > 2:
-        return  # a reward that grows with nearness does not say where success begins
+        return  # a dense reward has no threshold of success
     pairs += _near_goals(p, p.rule)
     best, reward, success, apart = _judge(p.rule, pairs)
     wide, narrow = (success == 1) & (reward < best), (success == 0) & (reward >= best)
@@ -84,7 +85,7 @@ Pair = tuple[Array, Array, bool]  # achieved, desired, whether success was repor
 
 
 def _judge(rule: GoalRule, pairs: list[Pair]) -> Array:
-    """[4, P] the reward of a goal that is reached, of these pairs, whether success was reported, and the distances."""
+    """[4, P] rewards of reached goals, rewards, reported success, and distances of the pairs."""
     achieved, desired = (np.array([pair[i] for pair in pairs], float) for i in (0, 1))
     success, apart = [float(pair[2]) for pair in pairs], np.linalg.norm(achieved - desired, axis=1)
     return np.array([rule.reward(achieved, achieved), rule.reward(achieved, desired), success, apart], float)
@@ -95,14 +96,14 @@ def _furthest(apart: Array, which: Array) -> str:
 
 
 def _near_goals(p: TaskProbe, rule: GoalRule) -> list[Pair]:
-    """Steps with a goal set near by, about as far as the reward still counts as reached. Random play seldom gets there.
+    """Steps with goals close to the threshold of success, which random play seldom meets.
 
-    The goal is set in the attribute of the task that holds it; where there is none, there are no such steps.
+    The goal is written into the attribute of the task that holds it; without such an attribute there are no such steps.
     """
-    copy, goal = p.another(), p.spec.goal
+    copy, goal = p.another(), p.goal
     assert goal is not None
     pairs: list[Pair] = []
-    with contextlib.suppress(Exception):  # a task may not bear it
+    with contextlib.suppress(Exception):  # a task may raise anything with foreign goals
         for seed in range(DIRECTIONS):
             obs = copy.reset(seed=seed)
             names = _holders(copy.env.unwrapped, obs[goal.desired])
@@ -125,7 +126,7 @@ def _near_goals(p: TaskProbe, rule: GoalRule) -> list[Pair]:
 
 
 def _holders(bare: object, desired: Array) -> list[str]:
-    """Attributes of a task that hold the goal, as an array of floats."""
+    """Attributes of a task that hold the goal as an array of floats."""
     return [
         name
         for name, value in vars(bare).items()
@@ -137,7 +138,7 @@ def _holders(bare: object, desired: Array) -> list[str]:
 
 
 def _edge(rule: GoalRule, achieved: Array, way: Array) -> float | None:
-    """How far off a goal may be and still count as reached; None where there is no such edge."""
+    """The distance up to which a goal counts as reached; None without such a threshold."""
     best = float(rule.reward(achieved[None], achieved[None])[0])
 
     def reached(far: float) -> bool:
@@ -155,10 +156,10 @@ def _edge(rule: GoalRule, achieved: Array, way: Array) -> float | None:
 
 
 def reachable(p: TaskProbe) -> Iterator[Finding]:
-    """Goals lie where they can be reached: in the region the task declares, within its speed, where one can be led."""
-    if p.spec.goal is None or not p.plays:
+    """Goals must lie in the task's reachable region, within reach at its speed, and where control can lead."""
+    if p.goal is None or not p.plays:
         return
-    goals = np.array([t.desired[0] for t in p.plays] + [start[p.spec.goal.desired] for start in p.starts])
+    goals = np.array([t.desired[0] for t in p.plays] + [start[p.goal.desired] for start in p.starts])
     apart, moved, speed = distances(p)
     if p.spec.reachable is not None:
         outside = int((~p.spec.reachable.holds(goals)).sum())
@@ -190,7 +191,7 @@ def reachable(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _fenced(results: list[Explored]) -> Iterator[Finding]:
-    """Goals outside of all that could be reached from their start, where that was explored until nothing was new."""
+    """Report goals outside of everything that exhaustive exploration reached."""
     out = [one for one in results if one.fenced]
     if len(out) < 2 or 4 * len(out) < len(results):
         return
@@ -218,13 +219,14 @@ def _unmoved(far: float, moved: float) -> Finding:
 
 @dataclass(frozen=True)
 class Led:
-    """How near it came to each goal it was led to, [attempts]: at the start, at best, and whether it halted short."""
+    """How close control came to each goal [attempts]: distance at the start, the smallest, and whether it got stuck."""
 
     start: Array
     best: Array
     missed: Array
 
     def findings(self) -> Iterator[Finding]:
+        """A finding if control got stuck for many goals."""
         if len(self.start) < ATTEMPTS // 2 or self.missed.mean() < 0.25:
             return
         yield _unreachable(
@@ -236,7 +238,7 @@ class Led:
 
 
 def _led(p: TaskProbe) -> Led | None:
-    """Make for goals by the linear model that random steps suggest; where that drives well, a halt means a limit."""
+    """Steer to goals with a linear model of random steps. Where the model is good, getting stuck means a limit."""
     space = p.first.action_space
     model = _linear(p, EXPLAINED) if isinstance(space, spaces.Box) else None
     if model is None:
@@ -261,7 +263,7 @@ def _unreachable(severity: str, evidence: str) -> Finding:
 
 
 def _linear(p: TaskProbe, explained: float) -> Array | None:
-    """B of Δachieved ≈ action·B over uniform steps; None where that explains too little."""
+    """B of Δachieved ≈ action·B over uniform steps; None where it explains too little variance."""
     rows = [t for t in p.plays if t.length and t.behaviour == "uniform"]
     if not rows:
         return None
@@ -273,9 +275,9 @@ def _linear(p: TaskProbe, explained: float) -> Array | None:
 
 
 def _attempt(copy: Copy, model: Array, until: float) -> tuple[float, float, bool]:
-    """The distance at the start, the least, and whether it no longer fell in the last third of the episode."""
+    """The distance at the start, the smallest, and whether it no longer fell in the last third of the episode."""
     obs = copy.reset()
-    goal, (low, high) = copy.spec.goal, limits(copy.action_space)
+    goal, (low, high) = copy.view.goal, limits(copy.action_space)
     assert goal is not None
     apart = [float(np.linalg.norm(obs[goal.desired] - obs[goal.achieved]))]
     inverse, ended = np.linalg.pinv(model), False
@@ -291,8 +293,8 @@ def _attempt(copy: Copy, model: Array, until: float) -> tuple[float, float, bool
 
 
 def _steps_with_success(p: TaskProbe) -> list[Pair]:
-    """Random steps whose info says whether it succeeded, with what was achieved and desired."""
-    copy, goal, pairs = p.first, p.spec.goal, []
+    """Random steps whose info reports success or failure, with achieved and desired goals."""
+    copy, goal, pairs = p.first, p.goal, []
     assert goal is not None
     obs = copy.reset(seed=2)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Whether an episode begins as it should: as its seed says, without a memory, and not always alike."""
+"""Whether episodes start as they should: determined by the seed, independent of the past, and varied."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import numpy as np
 from gymnasium.utils.seeding import np_random
 
 from cairn.core.types import Array
+from cairn.doctor.copies import SEED, Copy
 from cairn.doctor.finding import Finding
 from cairn.doctor.play import at_end, draw
-from cairn.doctor.task_probe import SEED, STARTS, Copy, TaskProbe
+from cairn.doctor.task_probe import STARTS, TaskProbe
 
 STEPS = 20
 LATER = 60
-MANY, CHANCE = 60, 1e-3  # resets at most where starts are mostly alike; what may be a chance is not spoken of
-TOLERANCE = 0.01  # of an entry's range in play: a simulator's warm start leaves less than that behind
+MANY, CHANCE = 60, 1e-3  # resets at most if starts are mostly equal; probability below which it is not chance
+TOLERANCE = 0.01  # of an entry's range in play; warm starts of simulators differ by less
 
 
 def repeats(p: TaskProbe) -> Iterator[Finding]:
-    """The same seed and the same actions must give the same observations in any copy."""
+    """The same seed and actions must give the same observations in any copy."""
     one, other = (twin.seen for twin in p.twins)
     if _differ(p, one[0], other[0]):
         yield Finding(
@@ -45,10 +46,10 @@ def repeats(p: TaskProbe) -> Iterator[Finding]:
 
 
 def forgets(p: TaskProbe) -> Iterator[Finding]:
-    """A reset must not depend on the episodes before it."""
+    """A reset must not depend on earlier episodes."""
     used, fresh = p.twins[0].copy, p.twins[0].seen[0]
     if _differ(p, fresh, p.twins[1].seen[0]):
-        return  # `repeats` says so
+        return  # `repeats` reports this
     for behaviour in ("uniform", "held", "steady"):
         trace = used.episode(behaviour, until=_soon(p), first=True)
         after = used.reset(seed=SEED)
@@ -64,7 +65,7 @@ def forgets(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _strange(p: TaskProbe, after: Array) -> bool:
-    """Whether a start lies outside of where a fresh copy begins: then it is no start but something left over."""
+    """Whether a start lies outside the range of fresh copies' starts: then it is a leftover of an episode."""
     fresh = p.another()
     rows = np.array([p.first.thin(fresh.reset(seed=seed)) for seed in range(2 * STARTS)], float)
     unit = TOLERANCE * np.where(p.spread > 1e-9, p.spread, 1.0)
@@ -74,11 +75,11 @@ def _strange(p: TaskProbe, after: Array) -> bool:
 
 
 def variety(p: TaskProbe) -> Iterator[Finding]:
-    """Episodes and parallel copies must differ from one another where anything is drawn at all."""
+    """Episodes and parallel copies must differ if anything is random."""
     one, seeded = p.first, p.starts
     one.reset(seed=1)
     following = [one.reset() for _ in range(STARTS)]
-    if (_distinct(seeded) == 1) != (_distinct(following) == 1):  # by chance, if few starts are different ones
+    if (_distinct(seeded) == 1) != (_distinct(following) == 1):  # possibly by chance, if few starts differ
         until = _soon(p)
         more = [one.reset(seed=seed) for seed in range(STARTS + 1, MANY) if time.perf_counter() < until]
         seeded = [*seeded, *more]
@@ -118,7 +119,7 @@ def variety(p: TaskProbe) -> Iterator[Finding]:
             f"2 fresh copies reset without a seed began alike {resets} times; {counts}",
             "Do not seed in __init__; Cairn seeds its copies, other libraries may not.",
         )
-    elif p.spec.goal is not None and _distinct([s[p.spec.goal.desired] for s in seeded + following]) == 1:
+    elif p.goal is not None and _distinct([s[p.goal.desired] for s in seeded + following]) == 1:
         whole = by_seed == 1
         yield Finding(
             "one-goal",
@@ -130,13 +131,13 @@ def variety(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _luck(starts: list[Array]) -> float:
-    """How likely it is that the next start is the commonest of these, judged with some caution."""
+    """An upper estimate of the probability that the next start is the most common of these."""
     counts = Counter(start.tobytes() for start in starts)
     return (max(counts.values()) + 1) / (len(starts) + 1)
 
 
 def _copies_alike(p: TaskProbe, seeded: list[Array]) -> int:
-    """How often two copies began alike without a seed, where that is no chance; else 0."""
+    """How often two copies started equally without a seed, if that is not by chance; else 0."""
     if _distinct([np.concatenate(twin.starts) for twin in p.twins]) > 1:
         return 0
     resets = 3
@@ -153,12 +154,12 @@ def _copies_alike(p: TaskProbe, seeded: list[Array]) -> int:
 
 
 def shared(p: TaskProbe) -> Iterator[Finding]:
-    """What one copy does must not reach another in the same process."""
+    """One copy must not influence another in the same process."""
     actions = _actions(p, STEPS)
     one, other = (twin.copy for twin in p.twins)
     alone = one.run(3, actions)
     if _unlike(p, alone, one.run(3, actions)):
-        return  # it is not repeatable by itself, which others say
+        return  # not repeatable, which other probes report
     lows, highs = (_beside(one, other, actions[: len(alone) - 1], end) for end in (0.0, 1.0))
     if not _unlike(p, alone, lows) and not _unlike(p, alone, highs):
         return
@@ -183,7 +184,7 @@ def shared(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _beside(one: Copy, other: Copy, actions: list[object], end: float) -> list[Array]:
-    """What one sees when the other is stepped before each of its own steps, with its lowest or highest action."""
+    """One copy's observations when the other is stepped before each step, with its lowest or highest action."""
     rows = [one.reset(seed=3)]
     other.reset(seed=4)
     open_ = True
@@ -208,7 +209,7 @@ def _soon(p: TaskProbe) -> float:
 
 
 def _apart(p: TaskProbe, a: Array, b: Array) -> Array:
-    """How far two observations are apart, each entry by its range in play; what never moves, in its own unit."""
+    """The distance of two observations per entry, in units of its range in play."""
     a, b = p.first.thin(a).astype(float), p.first.thin(b).astype(float)
     out: Array = np.abs(a - b) / np.where(p.spread > 1e-9, p.spread, 1.0)
     return out
@@ -235,20 +236,20 @@ def _distinct(starts: list[Array]) -> int:
 
 
 def _goal_words(p: TaskProbe, starts: list[Array]) -> str:
-    if p.spec.goal is None:
+    if p.goal is None:
         return ""
-    goal = np.round(starts[0][p.spec.goal.desired], 3).tolist()
+    goal = np.round(starts[0][p.goal.desired], 3).tolist()
     return f", with the goal {goal}"
 
 
 def _later(p: TaskProbe) -> list[Array]:
-    """What is seen some steps after the start under each of two seeds: a game may look alike before it is on."""
+    """Observations some steps after the start for two seeds: a game may look equal before it begins."""
     actions = _actions(p, LATER)
     return [p.first.run(seed, actions)[-1] for seed in (1, 2)]
 
 
 def _reseeds(p: TaskProbe, copy: Copy) -> bool:
-    """Whether a reset winds the generator back, where one number was taken from it in between, and it is drawn from."""
+    """Whether a reset rewinds a generator that is in use."""
     bare: Any = copy.env.unwrapped
     copy.reset()
     generator = getattr(bare, "np_random", None)
@@ -261,11 +262,11 @@ def _reseeds(p: TaskProbe, copy: Copy) -> bool:
 
 
 def _draws(p: TaskProbe, copy: Copy) -> bool:
-    """Whether the generator is used at all, by a reset or the steps after it."""
+    """Whether a reset or a step uses the generator."""
     copy.run(None, _actions(p, STEPS))
     bare: Any = copy.env.unwrapped
     try:
         fresh, _ = np_random(int(bare.np_random_seed))
-    except Exception:  # nobody knows its seed
+    except Exception:  # its seed is unknown
         return True
     return bool(str(bare.np_random.bit_generator.state) != str(fresh.bit_generator.state))

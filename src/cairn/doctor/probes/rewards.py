@@ -1,4 +1,4 @@
-"""What the task pays."""
+"""Whether rewards are suitable for learning."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cairn.doctor.play import Trace
 from cairn.doctor.task_probe import TaskProbe
 
 LARGE, SMALL = 1e5, 1e-3  # discounted returns that a critic should not have to fit
-FEW = 200  # steps below which nothing is said of what was never seen
+FEW = 200  # steps needed for a finding about what was never seen
 
 
 def finite(p: TaskProbe) -> Iterator[Finding]:
-    """No NaN, no infinity."""
+    """Rewards must not be NaN or infinite."""
     rewards = np.concatenate([t.reward for t in p.plays])
     bad = int((~np.isfinite(rewards)).sum())
     if bad:
@@ -30,11 +30,11 @@ def finite(p: TaskProbe) -> Iterator[Finding]:
 
 
 def seen(p: TaskProbe) -> Iterator[Finding]:
-    """Random play must meet a difference in reward, or in when it ends, or there is nothing to learn from."""
+    """Random play must meet different rewards or ends, or there is nothing to learn from."""
     if sum(t.length for t in p.plays) < FEW:
         return
-    if not _any(p.plays) and p.spec.goal is None:
-        p.play_on(p.plays, lambda: _any(p.plays[-1:]))  # what is rare deserves a longer look
+    if not _any(p.plays) and p.goal is None:
+        p.play_on(p.plays, lambda: _any(p.plays[-1:]))  # look longer for rare rewards
     uniform = [t for t in p.plays if t.behaviour == "uniform" and t.length]
     if _any(p.plays):
         if uniform and not _any(uniform):
@@ -42,7 +42,7 @@ def seen(p: TaskProbe) -> Iterator[Finding]:
         return
     rewards = np.concatenate([t.reward for t in p.plays])
     constant = f"{rewards[0]:g} in each of {len(rewards):,} steps, {plural(len(p.plays), 'episode')}, none terminated"
-    if p.spec.goal is not None:
+    if p.goal is not None:
         if not p.case.hindsight:
             yield Finding(
                 "reward-unseen",
@@ -63,12 +63,12 @@ def seen(p: TaskProbe) -> Iterator[Finding]:
 
 
 def _any(traces: list[Trace]) -> bool:
-    """Whether rewards differ, or an episode ended by itself."""
+    """Whether rewards differ, or an episode terminated."""
     return len({r for t in traces for r in t.reward}) > 1 or any(t.terminated for t in traces)
 
 
 def _only_when_held(p: TaskProbe, reward: float) -> Iterator[Finding]:
-    if p.spec.goal is None:
+    if p.goal is None:
         yield Finding(
             "reward-needs-holding",
             "hint",
@@ -79,7 +79,7 @@ def _only_when_held(p: TaskProbe, reward: float) -> Iterator[Finding]:
 
 
 def scale(p: TaskProbe) -> Iterator[Finding]:
-    """A critic fits discounted returns; they should be neither thousands nor thousandths."""
+    """Discounted returns should be neither huge nor tiny."""
     rewards = np.concatenate([t.reward for t in p.plays])
     if not len(rewards) or not np.isfinite(rewards).all() or not rewards.any():
         return

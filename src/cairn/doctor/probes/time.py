@@ -1,4 +1,4 @@
-"""Decisions: how many it takes to be paid, against how far the discount looks, and how much one of them does."""
+"""How far rewards are away, compared with the discount, and how much one step changes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from cairn.core.types import Array
+from cairn.doctor.copies import Raised
 from cairn.doctor.finding import Finding
-from cairn.doctor.task_probe import Raised, TaskProbe
+from cairn.doctor.task_probe import TaskProbe
 
-FAINT, GONE = 0.05, 0.01  # what is left of a reward when it arrives where it is needed
-STRIDE = 10  # steps over which a speed is measured, so that a jump is none
-FINE = 0.01  # of an entry's range: what a decision should move at least, at the best speed
+FAINT, GONE = 0.05, 0.01  # remaining share of a discounted reward
+STRIDE = 10  # steps over which a speed is measured, so that jumps do not count
+FINE = 0.01  # share of an entry's range that a step should move it at the best speed
 
 
 def horizon(p: TaskProbe) -> Iterator[Finding]:
-    """A reward n decisions ahead counts γⁿ: it must not have faded before it gets there."""
-    distance = _to_goal(p) if p.spec.goal is not None else _to_reward(p)
+    """A reward n steps ahead counts γⁿ: this must not be negligible."""
+    distance = _to_goal(p) if p.goal is not None else _to_reward(p)
     gamma = p.case.gamma
-    if distance is None or gamma == 1 or distance[0] <= 1:  # what this very step pays is not discounted
+    if distance is None or gamma == 1 or distance[0] <= 1:  # the reward of the next step is not discounted
         return
     needed, how = distance
     left = gamma**needed
@@ -37,7 +38,7 @@ def horizon(p: TaskProbe) -> Iterator[Finding]:
 
 
 def control_rate(p: TaskProbe) -> Iterator[Finding]:
-    """One decision must move the task a little: noise that is drawn anew too often undoes itself."""
+    """One step must have a visible effect: noise that changes too often averages out."""
     if p.images:
         return
     moved = pace(p)
@@ -54,25 +55,24 @@ def control_rate(p: TaskProbe) -> Iterator[Finding]:
 
 
 def pace(p: TaskProbe) -> float | None:
-    """How much of its range the median entry moves in a step, at the best speed it was seen to keep for a while.
+    """The share of its range that the median entry moves per step, at the best speed seen over several steps.
 
-    Entries that stand still within an episode (a context, a goal) do not count."""
+    Entries that are constant within an episode (a context, a goal), and images, do not count.
+    """
     rows = [t.obs for t in p.plays if t.length > STRIDE]
-    moving = p.spread > 1e-9
-    if p.spec.goal is not None:
-        moving = moving[: p.spec.goal.observation]
+    moving = (p.spread > 1e-9) & p.view.numbers
     if not rows or not moving.any():
         return None
     best = np.max([np.abs(obs[STRIDE:] - obs[:-STRIDE]).max(0) / STRIDE for obs in rows], axis=0)
-    moving = moving & (best[: len(moving)] > 0)
+    moving = moving & (best > 0)
     if not moving.any():
         return None
-    return float(np.median(best[: len(moving)][moving] / p.spread[: len(moving)][moving]))
+    return float(np.median(best[moving] / p.spread[moving]))
 
 
 def distances(p: TaskProbe) -> tuple[Array, float, float]:
-    """From the start to the goal, by seed and by episode; the furthest anyone got; the best speed, per step."""
-    goal = p.spec.goal
+    """Distances from starts to goals, the furthest way from a start, and the best speed per step."""
+    goal = p.goal
     assert goal is not None
     apart = np.array(
         [np.linalg.norm(t.desired[0] - t.achieved[0]) for t in p.plays]
@@ -88,21 +88,21 @@ def distances(p: TaskProbe) -> tuple[Array, float, float]:
 
 
 def _to_goal(p: TaskProbe) -> tuple[float, str] | None:
-    """Decisions to the goal on a straight line at the best speed seen: no policy can need fewer."""
+    """Steps to the goal in a straight line at the best speed seen: a lower bound for every policy."""
     if p.rule is None or isinstance(p.rule, Raised) or not p.plays:
         return None
     paid = np.concatenate([p.rule.reward(t.achieved, t.desired) for t in p.plays])
     if len(np.unique(np.round(paid, 6))) > 2:
-        return None  # the reward leads the way
+        return None  # a dense reward shows the way
     apart, moved, speed = distances(p)
-    far = float(np.percentile(apart, 75))  # a policy is to reach the far ones too
+    far = float(np.percentile(apart, 75))  # a policy must reach far goals too
     if speed == 0 or moved < 0.1 * far:
-        return None  # nothing is known of how fast it can go
+        return None  # its speed is unknown
     return far / speed, f"the goal is {far:.3g} away, the best speed {speed:.3g} a step, so {far / speed:.0f} at least"
 
 
 def _to_reward(p: TaskProbe) -> tuple[float, str] | None:
-    """Decisions to the first reward that is not the usual one, or to the first end."""
+    """Steps to the first unusual reward, or to the first end."""
     rewards = [t.reward for t in p.plays if t.length]
     if not rewards:
         return None
@@ -111,7 +111,7 @@ def _to_reward(p: TaskProbe) -> tuple[float, str] | None:
     first = [int(np.flatnonzero(r != usual)[0]) + 1 for r in rewards if (r != usual).any()]
     first += [t.length for t in p.plays if t.terminated and (t.reward == usual).all()]
     if 2 * len(first) < len(rewards):
-        return None  # who is paid by chance, once in a while, could have been paid earlier
+        return None  # rewards by chance could have come earlier
     how = f"{len(first)} of {len(rewards)} episodes were paid, none before step {min(first)}"
     return float(min(first)), how
 

@@ -1,1 +1,1 @@
-"""Policies to learn from that others made."""
+"""Reads policies of Stable-Baselines3."""

@@ -1,10 +1,10 @@
-"""The networks in a zip of Stable-Baselines3, by the names its algorithms give them."""
+"""The networks in a zip of Stable-Baselines3, by the tensor names of each algorithm."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from cairn.core.errors import CairnError
 from cairn.core.types import ActionSpec, Box, Discrete
 from cairn.core.untrusted import shown
 from cairn.interop.sb3 import safe_unpickle as inert
-from cairn.interop.sb3.archive import Archive, Layer, laid_out_by_sb3
+from cairn.interop.sb3.archive import FEATURES, Archive, Layer, laid_out_by_sb3
 
 UNUSED = (
     "actor_target.",
@@ -22,12 +22,14 @@ UNUSED = (
     "q_net_target.",
     "sde_features_extractor.",
     "actor.sde_features_extractor.",
+    "pi_features_extractor.",  # of ppo and a2c: copies of the shared one
+    "vf_features_extractor.",
 )
 
 
 @dataclass(frozen=True)
 class Networks:
-    """The policy's layers, its head the last; each critic's; and log σ, or the layer it is an output of."""
+    """The policy's layers with its head last, the critics' layers, and log σ or the layer that outputs it."""
 
     activation: str
     policy: list[Layer]
@@ -37,24 +39,28 @@ class Networks:
     log_std: Tensor | None = None
     spread: Layer | None = None
     clip_mean: float = 0.0
+    vision: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def hidden(self) -> tuple[int, ...]:
+        """Units of the policy's hidden layers."""
         return tuple(len(bias) for _, bias in self.policy[:-1])
 
     @property
     def critic_hidden(self) -> tuple[int, ...]:
+        """Units of the critics' hidden layers."""
         return tuple(len(bias) for _, bias in self.critics[0][:-1]) if self.critics else ()
 
     def tensors(self, columns: Tensor, action: ActionSpec) -> dict[str, Tensor]:
-        """By the names that `Imported` has for them, with what is seen in the order of `columns`.
+        """The tensors by the names in `Imported`, with inputs in the order of `columns`.
 
-        A policy that does not squash speaks in the environment's units. Cairn's are 2(a - low)/(high - low) - 1: the
-        last layer and log σ take that in, and nothing is left to be done when acting.
+        A policy that does not squash acts in the environment's units. Cairn's are 2(a - low)/(high - low) - 1: the
+        conversion
+        is folded into the last layer and log σ.
         """
         *trunk, head = _reordered(self.policy, columns)
         log_std, spread = self.log_std, self.spread
-        if not trunk and spread is not None:  # its features are what is seen
+        if not trunk and spread is not None:  # its features are the observations
             (spread,) = _reordered([spread], columns)
         if not trunk and log_std is not None and self.noise == "features":
             log_std = log_std[columns]
@@ -63,7 +69,8 @@ class Networks:
             factor = 2.0 / (high - low)
             head = (head[0] * factor[:, None]).float(), ((head[1] - low) * factor - 1.0).float()
             log_std = None if log_std is None else (log_std + factor.log()).float()
-        out = {**_named("trunk", trunk), "head.weight": head[0], "head.bias": head[1]}
+        out = {f"vision.{name}": x for name, x in self.vision.items()}
+        out |= {**_named("trunk", trunk), "head.weight": head[0], "head.bias": head[1]}
         for i, critic in enumerate(self.critics):
             out |= _named(f"critics.{i}", _reordered(critic, columns))
         if log_std is not None:
@@ -74,7 +81,7 @@ class Networks:
 
 
 def _reordered(layers: list[Layer], columns: Tensor) -> list[Layer]:
-    """A critic's inputs beyond the columns are actions and stay where they are."""
+    """Layers with their inputs in another order. A critic's further inputs are actions, which stay in place."""
     (weight, bias), *rest = layers
     return [(weight[:, torch.cat([columns, torch.arange(len(columns), weight.shape[1])])], bias), *rest]
 
@@ -87,10 +94,14 @@ def _named(name: str, layers: list[Layer]) -> dict[str, Tensor]:
 
 
 def read_networks(archive: Archive) -> Networks:
-    """Every tensor finds its place and none is left over, or CairnError names it."""
-    actions = archive.action.n if isinstance(archive.action, Discrete) else archive.action.dim
+    """The networks of a zip. Raises CairnError where a tensor is missing or left over."""
+    actions = archive.action.outputs
     with laid_out_by_sb3(archive.path):
-        networks = READERS[archive.algorithm](archive, sum(archive.parts.values()), actions)
+        width, vision = sum(archive.parts.values()), dict[str, Tensor]()
+        if archive.image is not None:
+            name = "q_net.features_extractor" if archive.algorithm == "dqn" else "features_extractor"
+            width, vision = FEATURES, archive.vision(name)
+        networks = replace(READERS[archive.algorithm](archive, width, actions), vision=vision)
     for name in archive.weights:
         if not name.startswith(UNUSED):
             raise archive.not_an_mlp(repr(name))
@@ -98,8 +109,8 @@ def read_networks(archive: Archive) -> Networks:
 
 
 def _actor_critic(archive: Archive, obs: int, actions: int) -> Networks:
-    """ppo and a2c. Before 1.8 they could share their first layers; here each network has a copy of those."""
-    pi, vf = _net_arch(archive, [64, 64], "vf")
+    """For ppo and a2c. Before SB3 1.8 they could share first layers, of which each network gets a copy."""
+    pi, vf = _net_arch(archive, [] if archive.image else [64, 64], "vf")
     name = "mlp_extractor.shared_net"
     count = sum(re.fullmatch(rf"{name}\.\d+\.weight", key) is not None for key in archive.weights)
     shared, width = archive.mlp(name, [obs, *pi[:count]]), [obs, *pi[:count]][-1]
@@ -142,7 +153,7 @@ def _td3(archive: Archive, obs: int, actions: int) -> Networks:
 
 
 def _dqn(archive: Archive, obs: int, actions: int) -> Networks:
-    widths, _ = _net_arch(archive, [64, 64], "pi")
+    widths, _ = _net_arch(archive, [] if archive.image else [64, 64], "pi")
     return Networks(_activation(archive, "relu"), archive.mlp("q_net.q_net", [obs, *widths, actions]), squash=False)
 
 
@@ -164,7 +175,7 @@ def _critics(archive: Archive, widths: Sequence[int]) -> list[list[Layer]]:
 
 
 def _net_arch(archive: Archive, default: list[int], critic: str) -> tuple[list[int], list[int]]:
-    """The hidden layers of policy and critic, from [64, 64], {pi: [64], vf: [64]} or [64, {pi: [64], vf: [64]}]."""
+    """Hidden layers of policy and critic, from [64, 64], {pi: [64], vf: [64]} or [64, {pi: [64], vf: [64]}]."""
     told = archive.settings.get("net_arch")
     told = default if told is None else told
     listed = [told] if isinstance(told, dict) else list(told)
@@ -188,7 +199,7 @@ def _activation(archive: Archive, default: str) -> str:
 
 
 def _sde(archive: Archive, name: str, latent: int, actions: int) -> tuple[Noise, Tensor | None]:
-    """Noise by features (gSDE), log σ [latent, actions]. Noise that has features of its own is left out."""
+    """gSDE noise and log σ [latent, actions]. Noise with its own features network is not imported."""
     settings = archive.settings
     if settings.get("sde_net_arch") is not None:
         archive.weights.pop(name, None)

@@ -1,7 +1,8 @@
-"""Pickles read as data: nothing they name is imported, nothing they ask for is called.
+"""Reads pickles as data: nothing they name is imported or called.
 
-A pickle is a program that names classes and calls them. Here an admitted name stands for an empty class of our own,
-made for this one reading, and any other name ends it. What comes out are numbers, texts, lists, dictionaries and
+A pickle is a program that names classes and calls them. Here each admitted name stands for an empty class, made for
+this
+reading, and any other name ends the reading. The result consists of numbers, texts, lists, dictionaries and
 `Record`s.
 """
 
@@ -19,7 +20,7 @@ from cairn.core.errors import CairnError
 from cairn.core.types import Array
 from cairn.core.untrusted import NAME, shown
 
-# What arrays, generators and spaces are pickled by, in all versions: numpy.core is numpy._core now, gym is gymnasium.
+# Names in pickles of arrays, generators and spaces, in all versions (numpy.core became numpy._core, gym gymnasium).
 NUMPY = "|".join(
     [
         r"numpy\.(ndarray|dtype|bool_?|u?int\d+|float\d+)",
@@ -31,7 +32,7 @@ SPACES = r"gym(nasium)?\.(spaces\.\w+\.\w+|utils\.seeding\.[\w.]+)|collections\.
 
 
 def _counted(function: Any) -> Any:
-    """An operation of a pickle that is counted."""
+    """Wrap a pickle operation so that it is counted."""
 
     def counted(reader: Any) -> None:
         reader.step()
@@ -50,14 +51,14 @@ def _put(into: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
 
 
 def _mapping(pairs: Iterable[tuple[Any, Any]] = ()) -> dict[Any, Any]:
-    """A dictionary whose keys are plain."""
+    """A dictionary with plain keys."""
     made: dict[Any, Any] = {}
     _put(made, pairs.items() if isinstance(pairs, dict) else pairs)
     return made
 
 
 class Record:
-    """An object as its pickle describes it: what it was made from and the state it was given."""
+    """An object as its pickle describes it: constructor arguments and state."""
 
     args: tuple[Any, ...]
     state: Any
@@ -71,12 +72,12 @@ class Record:
         self.state = state
 
 
-OPERATIONS = 500_000  # of one pickle
-CLASSES = 1_000  # that it names
-EXPANDED = 1_000_000  # values, each counted as often as it is referred to
-UNPACKED = 2**28  # bytes of text and numbers, counted likewise
+OPERATIONS = 500_000  # operations of one pickle
+CLASSES = 1_000  # classes that it names
+EXPANDED = 1_000_000  # values, counted once per reference
+UNPACKED = 2**28  # bytes of text and numbers, counted once per reference
 DEPTH = 100
-KEYS = (str, bytes, int, float, bool, type(None))  # hashing a tuple of tuples may never end
+KEYS = (str, bytes, int, float, bool, type(None))  # hashing nested tuples can take for ever
 
 
 class _Foreign(Exception):
@@ -84,7 +85,7 @@ class _Foreign(Exception):
 
 
 class _Reader(pickle._Unpickler):
-    """The standard reader that is written in Python: the one in C makes room for whatever a file claims to hold."""
+    """The standard reader in Python. The one in C allocates whatever size a file claims."""
 
     def __init__(self, blob: bytes, admitted: str) -> None:
         super().__init__(io.BytesIO(blob))
@@ -100,7 +101,7 @@ class _Reader(pickle._Unpickler):
             self.classes[full] = _mapping if name == "OrderedDict" else type(name, (Record,), {"__module__": module})
         return self.classes[full]
 
-    def persistent_load(self, told: Any) -> Any:  # tensors of torch are named so; here they are only looked at
+    def persistent_load(self, told: Any) -> Any:  # torch's tensors use this; their data is not needed
         return None
 
     def step(self: Any) -> None:
@@ -108,7 +109,7 @@ class _Reader(pickle._Unpickler):
         if self.operations > OPERATIONS:
             raise ValueError("too many operations")
 
-    def load_bytearray(self: Any) -> None:  # the standard one makes room first
+    def load_bytearray(self: Any) -> None:  # the standard one allocates first
         self.append(bytearray(self.read(int.from_bytes(self.read(8), "little"))))
 
     def load_setitem(self: Any) -> None:
@@ -127,7 +128,7 @@ class _Reader(pickle._Unpickler):
         state, made = self.stack.pop(), self.stack[-1]
         if isinstance(made, Record):
             made.__setstate__(state)
-        elif type(made) is not dict:  # one may carry attributes, which nobody asks for
+        elif type(made) is not dict:  # an OrderedDict may have attributes, which are not needed
             raise TypeError("only objects have a state")
 
     dispatch = {
@@ -139,12 +140,12 @@ class _Reader(pickle._Unpickler):
         pickle.BUILD[0]: load_build,
     }
     for _op in (pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET, pickle.EXT1, pickle.EXT2, pickle.EXT4):
-        del dispatch[_op[0]]  # sets would hash what they hold; extensions name classes by number
+        del dispatch[_op[0]]  # sets hash their items; extensions name classes by number
     dispatch = {op: _counted(function) for op, function in dispatch.items()}
 
 
 def load(blob: bytes, admitted: str, source: str) -> Any:
-    """What a pickle holds. CairnError where it names anything but what is `admitted` (a pattern of dotted names)."""
+    """The contents of a pickle. Raises CairnError where it names anything not `admitted`, a pattern of dotted names."""
     try:
         found = _Reader(blob, admitted).load()
         _expanded(found, {}, 0)
@@ -152,14 +153,14 @@ def load(blob: bytes, admitted: str, source: str) -> Any:
     except _Foreign as error:
         told = shown(str(error))
         raise CairnError(f"{source} names {told!r}, which has no place there; nothing of it was run.") from None
-    except Exception as error:  # damaged pickles fail in any way they like
+    except Exception as error:  # damaged pickles raise anything
         raise CairnError(f"{source} is cut short or damaged.") from error
 
 
 def _expanded(value: Any, seen: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
-    """How many values, and bytes, there would be if nothing were shared; ValueError past the limits.
+    """The number of values and bytes without sharing. Raises ValueError beyond the limits.
 
-    Lists within lists, each held twice by the next, are few values and take for ever to compare, hash or print.
+    Nested lists that each occur twice in the next take little memory, but for ever to compare, hash or print.
     """
     if isinstance(value, (str, bytes, bytearray)):
         return 1, len(value)
@@ -192,7 +193,7 @@ def name_of(value: Any) -> str:
 
 
 def array(value: Any) -> Array:
-    """A number, a pickled numpy scalar or a pickled array of numbers, as an array; ValueError for anything else."""
+    """A number, a numpy scalar or a pickled array of numbers as an array. Raises ValueError for anything else."""
     if isinstance(value, (int, float)):
         return np.asarray(value)
     try:
@@ -207,7 +208,7 @@ def array(value: Any) -> Array:
         else:
             raise ValueError("not an array")
         whole = isinstance(shape, tuple) and len(shape) <= 32 and all(type(n) is int for n in shape)
-        if not (whole and isinstance(raw, (bytes, bytearray))):  # bytes(n) would make room for n
+        if not (whole and isinstance(raw, (bytes, bytearray))):  # bytes(n) would allocate n bytes
             raise ValueError("not an array")
         return np.frombuffer(bytes(raw), _dtype(dtype)).reshape(shape, order="F" if fortran else "C")
     except (AttributeError, IndexError, OverflowError, TypeError) as error:
