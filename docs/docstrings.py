@@ -8,6 +8,7 @@ from typing import Any
 import griffe
 
 NAMED = re.compile(r"^(\w[\w, ]*?) {2,}(\S.*)$")  # "taken      the actions that were executed"
+STARRED = re.compile(r" +\*{1,2}\w+:")  # "    **config: settings", an argument
 
 
 class Plain(griffe.Extension):
@@ -21,9 +22,11 @@ class Plain(griffe.Extension):
 def shown(text: str) -> str:
     lines: list[str] = []
     for line in text.splitlines():
-        parts = line.split("`")
+        starred = STARRED.match(line)
+        name = starred.group() if starred else ""
+        parts = line[len(name) :].split("`")
         parts[::2] = [re.sub(r"([*<\[\]|])", r"\\\1", part) for part in parts[::2]]  # outside of code
-        line = "`".join(parts)
+        line = name + "`".join(parts)
         named = NAMED.match(line)
         if named and not (lines and lines[-1].startswith("- ")) and lines and lines[-1]:
             lines.append("")

@@ -6,6 +6,9 @@ Marks in the pages, each a line of its own and invisible where Markdown is read 
     <!-- recipe: cartpole-ppo -->            a recipe: command, recorded results, curve, an episode in frames
     <!-- figures: cartpole-ppo -->           its recorded results alone
     <!-- book -->                            every recipe, what was recorded, and where the book tells of it
+    <!-- packages -->                        the packages of src/cairn and what they import (docs/diagram.py)
+    <!-- table: commands -->                 a table of docs/generated.py
+    <!-- file: CONTRIBUTING.md -->           a document of the repository, without its title
 
 A mark that names nothing fails the build. Equations between dollars become MathML, which browsers draw by themselves.
 """
@@ -20,11 +23,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import curves
+import diagram
+from generated import agent_options, commands, keywords, run_options  # beside this file
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent
-MARK = re.compile(r"^<!-- (code|recipe|figures|book)(?:: (\S+))? -->$", re.M)
+TEST = re.compile(r"^<!-- test: .*? -->\n", re.M)  # for tests/test_guide.py, not for readers
+MARK = re.compile(r"^<!-- (code|recipe|figures|book|packages|table|file)(?:: (\S+))? -->$", re.M)
 MATH = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
 WORDS = {
     "en": {
@@ -44,6 +51,10 @@ WORDS = {
         "no curve": "The curves of these runs are not kept; `cairn report` draws that of a run of your own.",
         "frames": "One episode of the policy in zoo/{name}, from its first step to its last.",
         "heads": ("recipe", "task", "agent", "target", "recorded"),
+        "files": "{} files, {:,} lines",
+        "arrow": "imports",
+        "packages": "The packages, drawn from the source. An arrow means that a package imports another one; an import "
+        "that longer paths imply is left out. No arrow points upwards or to the side.",
     },
     "zh": {
         "target": "目标",
@@ -62,6 +73,9 @@ WORDS = {
         "no curve": "这些训练的曲线没有存进仓库；自己训练之后可以用 `cairn report` 画出来。",
         "frames": "zoo/{name} 中策略的一个回合，从第一步到最后一步。",
         "heads": ("配方", "任务", "智能体", "目标", "记录"),
+        "files": "{} 个文件，{:,} 行",
+        "arrow": "导入",
+        "packages": "各个包，由源代码画出。箭头表示导入；能由更长的路径推出的导入省略不画。没有向上或横向的箭头。",
     },
 }
 
@@ -73,13 +87,15 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     def put(found: re.Match[str]) -> str:
         kind, name = found.groups()
         try:
-            makers = {"code": code, "figures": functools.partial(figures, locale=locale)}
+            makers = {"code": code, "table": table, "file": document}
+            makers["figures"] = functools.partial(figures, locale=locale)
             makers["recipe"] = functools.partial(recipe, locale=locale, up=up)
-            return book(locale) if kind == "book" else makers[kind](name)
+            whole = {"book": book, "packages": packages}
+            return whole[kind](locale) if kind in whole else makers[kind](name)
         except KeyError as error:
             raise PluginError(f"{page.file.src_uri}: {found.group(0)} names nothing: {error}") from error
 
-    return MARK.sub(put, markdown)
+    return MARK.sub(put, TEST.sub("", markdown))
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -92,6 +108,13 @@ def _mathml(found: re.Match[str]) -> str:
 
 
 # -- code
+
+
+def packages(locale: str) -> str:
+    """The packages of src/cairn as a picture."""
+    say = WORDS[locale]
+    drawn = diagram.packages(say["files"], say["arrow"])
+    return f'<figure class="packages">{drawn}<figcaption>{say["packages"]}</figcaption></figure>'
 
 
 @functools.cache
@@ -122,6 +145,24 @@ def code(name: str) -> str:
     return f'```python title="{path.relative_to(ROOT)}, line {first}"\n{text}\n```'
 
 
+# -- tables made from the parser, documents of the repository
+
+
+def table(name: str) -> str:
+    makers = {"commands": commands, "run": run_options, "agents": agent_options, "keywords": keywords}
+    return makers[name]()
+
+
+def document(name: str) -> str:
+    """A Markdown file of the repository below its title. Links into docs/ stay links; others become text."""
+    path = ROOT / name
+    if not path.exists():
+        raise KeyError(name)
+    text = path.read_text().partition("\n")[2]
+    text = re.sub(r"\]\(docs/([^)]+)\)", r"](\1)", text)
+    return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([A-Z\w./-]*[A-Z][\w./-]*|[\w-]+/README\.md)\)", r"\1", text)
+
+
 # -- recipes
 
 
@@ -134,9 +175,9 @@ def _results() -> dict[str, list[dict[str, Any]]]:
 
 
 @functools.cache
-def _stored(name: str) -> Any:
-    path = ROOT / "results" / "recipes" / name
-    return json.loads(path.read_text()) if path.exists() else {}
+def _misses() -> dict[str, dict[str, str]]:
+    reasons: dict[str, dict[str, str]] = json.loads((ROOT / "results" / "recipes" / "misses.json").read_text())
+    return reasons
 
 
 def recipe(name: str, locale: str, up: str) -> str:
@@ -164,7 +205,7 @@ def figures(name: str, locale: str) -> str:
         met = bool(records) and interquartile_mean([r["figure"] for r in records]) >= plan.target
         verdict = say["met"] if met else say["missed"] if records else say["none"]
         told = f"**{say['target']}**: {tabled(plan.target, plan.metric)} ({say[plan.metric]}), {verdict}."
-        reason = "" if met else _stored("misses.json").get(name, {}).get(locale, "")
+        reason = "" if met else _misses().get(name, {}).get(locale, "")
         stop = "。" if locale == "zh" else "."
         lines.append(f"{told} {say['why']}{reason}{stop}" if reason else told)
     if records:
@@ -182,22 +223,12 @@ def figures(name: str, locale: str) -> str:
 def curve(name: str, locale: str) -> str:
     """The evaluations of the runs behind a recipe's results, as SVG; "" where they are not kept."""
     from cairn.recipes import RECIPES
-    from cairn.report.bands import band
-    from cairn.report.svg import Series, chart
-    from cairn.runs.curves import Point, held
 
-    kept = _stored("curves.json").get(name, {})
-    lines = [kept[seed] for seed in sorted(kept, key=int)]  # where the second was not kept, it is null
-    seeds = [[Point(int(s), float("nan" if t is None else t), float(v)) for s, t, v in line] for line in lines]
-    plan, say = RECIPES[name], WORDS[locale]
-    found = band(seeds, [held(points, plan.target, plan.hold) for points in seeds]) if seeds else None
-    if found is None:
-        return ""
+    kept, say = curves.stored().get(name, {}), WORDS[locale]
     told = f"{say['seeds']} {', '.join(sorted(kept, key=int))}"
-    drawn = chart(
-        [Series(name, 0, found, seeds)], title=f"{name}: {say[plan.metric]}", told=told,
-        share=plan.metric == "success", target=plan.target,
-    )  # fmt: skip
+    drawn = curves.recipe_chart(name, kept, title=f"{name}: {say[RECIPES[name].metric]}", told=told)
+    if not drawn:
+        return ""
     return f'<figure class="curve">{drawn}<figcaption>{name}, {told}. {say["curve"]}</figcaption></figure>'
 
 

@@ -2,14 +2,18 @@
 
     walker RUN        docs/img/bipedal.png: six frames of one episode above the learning curve of a run
     frames [NAME...]  docs/img/frames/NAME.jpg: six moments of one episode of each policy in the zoo
-    film              docs/img/tasks.gif: one episode each of eight policies in the zoo, side by side (README.md)
+    films [NAME...]   docs/img/NAME.gif, NAME.webp: policies of the zoo at work, side by side (FILMS below)
+
+A film states in itself which policies it shows; tests/test_pictures.py compares that with FILMS and with the zoo.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +27,88 @@ from cairn.runs.evaluation import as_policy
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "img"
 
-# The tiles of the film: policy, caption, how many steps from the start are shown, seed of the episode.
-TILES = (
-    ("bipedal-hardcore", "PPO", 240, 1000),
-    ("hopper-aggrevated", "AggreVaTeD", 90, 1000),
-    ("racecar-her", "SAC + hindsight", 120, 1000),
-    ("fetch-pick-her", "SAC + hindsight", 30, 1000),
-    ("ant-maze-hiro", "HIRO", 300, 1000),
-    ("rooms-hiro-dqn", "HIRO on DQN", 60, 1000),
-    ("breakout-dqn", "DQN from pixels", 240, 1000),
-    ("sac-pendulum", "SAC", 80, 1074),
-)
-MOMENTS = 40  # frames of the film
-PAUSE = 100  # milliseconds between two of them
-WIDTH, HEIGHT, CAPTION = 200, 150, 18  # of a tile, in pixels
-COLOURS = 160
+
+@dataclass(frozen=True)
+class Tile:
+    """A policy in a film."""
+
+    policy: str  # of the zoo
+    caption: str
+    steps: int  # how many are shown, from the first
+    seed: int = 1000  # of the episode
+
+
+@dataclass(frozen=True)
+class Film:
+    """Episodes side by side, as a picture that repeats."""
+
+    tiles: tuple[Tile, ...]
+    columns: int
+    width: int  # of a tile, in pixels
+    height: int
+    moments: int  # frames
+    pause: int  # milliseconds between two of them
+
+
+FILMS = {
+    "tasks.gif": Film(  # README.md
+        (
+            Tile("bipedal-hardcore", "PPO", 240),
+            Tile("hopper-aggrevated", "AggreVaTeD", 90),
+            Tile("racecar-her", "SAC + hindsight", 120),
+            Tile("fetch-pick-her", "SAC + hindsight", 30),
+            Tile("ant-maze-hiro", "HIRO", 300),
+            Tile("rooms-hiro-dqn", "HIRO on DQN", 60),
+            Tile("breakout-dqn", "DQN from pixels", 240),
+            Tile("sac-pendulum", "SAC", 80, seed=1074),
+        ),
+        columns=4, width=200, height=150, moments=40, pause=100,
+    ),
+    "films/basics.webp": Film(
+        (
+            Tile("cartpole-ppo", "PPO", 120),
+            Tile("sac-pendulum", "SAC", 120, seed=1074),
+            Tile("balancing-plate-dqn", "DQN", 120),
+        ),
+        columns=3, width=240, height=180, moments=60, pause=80,
+    ),
+    "films/walker.webp": Film(
+        (Tile("bipedal-sac", "SAC", 240), Tile("bipedal-hardcore", "PPO", 360)),
+        columns=2, width=360, height=240, moments=80, pause=80,
+    ),
+    "films/goals.webp": Film(
+        (
+            Tile("fetch-push-her", "SAC + hindsight", 30),
+            Tile("fetch-slide-her", "SAC + hindsight", 30),
+            Tile("racecar-her", "SAC + hindsight", 120),
+        ),
+        columns=3, width=240, height=180, moments=60, pause=80,
+    ),
+    "films/subgoals.webp": Film(
+        (
+            Tile("point-maze-hiro", "HIRO", 90),
+            Tile("ant-maze-hiro", "HIRO", 360),
+            Tile("rooms-hiro-dqn", "HIRO on DQN", 60),
+        ),
+        columns=3, width=240, height=180, moments=60, pause=100,
+    ),
+    "films/experts.webp": Film(
+        (Tile("bipedal-aggrevated-reinforce", "AggreVaTeD", 240), Tile("hopper-aggrevated", "AggreVaTeD", 100)),
+        columns=2, width=360, height=240, moments=80, pause=80,
+    ),
+    "films/pixels.webp": Film(
+        (
+            Tile("pong-ppo", "PPO from pixels", 400),
+            Tile("breakout-dqn", "DQN from pixels", 400),
+            Tile("pixel-cartpole", "PPO from pixels", 120),
+        ),
+        columns=3, width=240, height=180, moments=80, pause=80,
+    ),
+}  # fmt: skip
+CAPTION = 18  # pixels under a tile
+COLOURS = 160  # of a GIF
+QUALITY = 55  # of WebP
+DESCRIPTION = 0x010E  # where a WebP keeps its comment: the EXIF tag ImageDescription
 
 
 class Enough(Exception):
@@ -128,45 +199,73 @@ def draw_frames(names: list[str]) -> None:
         print(f"{name}: {len(frames)} of {length} steps")
 
 
-def draw_film() -> None:
-    """A looping GIF of all tiles, four in a row. A tile whose episode is over shows its last frame."""
+def draw_film(name: str) -> None:
+    """docs/img/NAME, repeating. A tile whose episode is over shows its last frame."""
     from PIL import Image
 
-    rows, columns = -(-len(TILES) // 4), 4
-    sheets = [Image.new("RGB", (columns * WIDTH, rows * (HEIGHT + CAPTION)), "white") for _ in range(MOMENTS)]
-    for k, (name, caption, span, seed) in enumerate(TILES):
-        corner = (k % columns) * WIDTH, (k // columns) * (HEIGHT + CAPTION)
-        tiles = [_tile(frame, f"{name}: {caption}") for frame in _moments(name, span, seed)]
-        for sheet, tile in zip(sheets, tiles, strict=True):
-            sheet.paste(tile, corner)
-        print(name)
-    both = Image.new("RGB", (sheets[0].width, 2 * sheets[0].height))
-    both.paste(sheets[0], (0, 0))
-    both.paste(sheets[-1], (0, sheets[0].height))
-    palette = both.quantize(COLOURS)  # one for all frames, so that what stands still is stored once
-    frames = [sheet.quantize(palette=palette, dither=Image.Dither.NONE) for sheet in sheets]
-    frames[0].save(
-        IMAGES / "tasks.gif", save_all=True, append_images=frames[1:], duration=PAUSE, loop=0, optimize=True
-    )  # fmt: skip
-    print(f"docs/img/tasks.gif: {(IMAGES / 'tasks.gif').stat().st_size:,} bytes")
+    film, path = FILMS[name], IMAGES / name
+    rows = -(-len(film.tiles) // film.columns)
+    size = film.columns * film.width, rows * (film.height + CAPTION)
+    sheets = [Image.new("RGB", size, "white") for _ in range(film.moments)]
+    for k, tile in enumerate(film.tiles):
+        corner = (k % film.columns) * film.width, (k // film.columns) * (film.height + CAPTION)
+        for sheet, frame in zip(sheets, moments(tile, film.moments), strict=True):
+            sheet.paste(framed(frame, tile, film), corner)
+    path.parent.mkdir(exist_ok=True)
+    told = {"save_all": True, "duration": film.pause, "loop": 0}
+    if path.suffix == ".gif":
+        both = Image.new("RGB", (sheets[0].width, 2 * sheets[0].height))
+        both.paste(sheets[0], (0, 0))
+        both.paste(sheets[-1], (0, sheets[0].height))
+        palette = both.quantize(COLOURS)  # one for all frames, so that what stands still is stored once
+        sheets = [sheet.quantize(palette=palette, dither=Image.Dither.NONE) for sheet in sheets]
+        told |= {"optimize": True, "comment": shown(film).encode()}
+    else:
+        exif = Image.Exif()
+        exif[DESCRIPTION] = shown(film)
+        told |= {"quality": QUALITY, "method": 6, "exif": exif}
+    sheets[0].save(path, append_images=sheets[1:], **told)
+    print(f"docs/img/{name}: {path.stat().st_size:,} bytes")
 
 
-def _moments(name: str, span: int, seed: int) -> list[Any]:
-    """MOMENTS frames of the first `span` steps of an episode, evenly spaced; the last repeats if it ends earlier."""
-    steps = np.linspace(0, span, MOMENTS).astype(int).tolist()
-    frames = render_episode(name, set(steps), seed)
+def shown(film: Film) -> str:
+    """What a film was made from, as JSON: each tile, with the checksum of its policy."""
+    tiles = [asdict(tile) | {"sha256": checksum(tile.policy)} for tile in film.tiles]
+    return json.dumps({"made by": "docs/pictures.py films", "tiles": tiles})
+
+
+def checksum(policy: str) -> str:
+    """SHA-256 of the weights of zoo/POLICY."""
+    return hashlib.sha256((ROOT / "zoo" / policy / "policy.safetensors").read_bytes()).hexdigest()
+
+
+def read_shown(path: Path) -> str:
+    """What a film says that it was made from."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        if path.suffix == ".gif":
+            return str(picture.info["comment"].decode())
+        return str(picture.getexif()[DESCRIPTION])
+
+
+def moments(tile: Tile, count: int) -> list[Any]:
+    """`count` frames of the first steps of an episode, evenly spaced; the last repeats if it ends earlier."""
+    steps = np.linspace(0, tile.steps, count).astype(int).tolist()
+    frames = render_episode(tile.policy, set(steps), tile.seed)
     order = sorted(set(steps))
     return [frames[min(order.index(step), len(frames) - 1)] for step in steps]
 
 
-def _tile(frame: Any, caption: str) -> Any:
-    """A frame scaled to the tile, above its caption."""
+def framed(frame: Any, tile: Tile, film: Film) -> Any:
+    """A frame scaled to its tile, above the caption."""
     from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-    tile = Image.new("RGB", (WIDTH, HEIGHT + CAPTION), "white")
-    tile.paste(ImageOps.pad(Image.fromarray(frame), (WIDTH - 4, HEIGHT), color="white"), (2, 0))
-    ImageDraw.Draw(tile).text((4, HEIGHT + 3), caption, fill="#333", font=ImageFont.load_default(11))
-    return tile
+    sheet = Image.new("RGB", (film.width, film.height + CAPTION), "white")
+    sheet.paste(ImageOps.pad(Image.fromarray(frame), (film.width - 4, film.height), color="white"), (2, 0))
+    caption = f"{tile.policy}: {tile.caption}"
+    ImageDraw.Draw(sheet).text((4, film.height + 3), caption, fill="#333", font=ImageFont.load_default(11))
+    return sheet
 
 
 if __name__ == "__main__":
@@ -175,7 +274,8 @@ if __name__ == "__main__":
             draw_walker(Path(run))
         case ["frames", *names]:
             draw_frames(names)
-        case ["film"]:
-            draw_film()
+        case ["films", *names]:
+            for name in names or FILMS:
+                draw_film(name)
         case _:
             sys.exit(__doc__)
