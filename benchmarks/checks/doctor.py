@@ -3,7 +3,7 @@
 The doctor on tasks that are known to be healthy.
 
 What it says of them goes to results/benchmarks/doctor.json, with the seconds it took. It exits with 1 where it finds an
-error, or more than two warnings in all; docs/doctor.md says why each warning that is left is right.
+error, or more than two warnings in all; docs/reference/findings.md says why each warning that is left is right.
 """
 
 from __future__ import annotations

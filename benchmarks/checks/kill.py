@@ -41,6 +41,7 @@ FAMILIES = {
     "sac-box2d": f"--env LunarLanderContinuous-v3 --agent sac {SMALL} {REPLAY}",
     "td3-mujoco": f"--env Hopper-v5 --agent td3 {SMALL} {REPLAY}",
     "reinforce-pybullet": f"--env cairn/BulletCartPole-v0 --agent reinforce {SMALL} --envs 2",
+    "sac-racecar": f"--env cairn/RaceCar-v0 --agent sac {SMALL} {REPLAY} --hindsight future",
     "dqn-atari": f"--env ALE/Pong-v5 --agent dqn {REPLAY} --agent.updates-per-step 0.05 --agent.capacity 3000"
     " --vector atari --envs 2",
     "ppo-atari": "--env ALE/Pong-v5 --agent ppo --agent.horizon 64 --agent.epochs 1 --vector atari --envs 4",
