@@ -13,6 +13,8 @@ import re
 import sys
 import tempfile
 from dataclasses import replace
+from functools import cache
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -128,13 +130,34 @@ RECIPES |= {f"{name}-ray": replace(RECIPES[name], vector="ray", workers=2, envs=
 CHEAP = ("dqn", "ppo-discrete")  # those of `make quick`
 
 
+@cache
 def processor() -> str:
-    """A digest of how this processor rounds what networks compute."""
+    """A digest of how this processor rounds: of small networks that torch trains for a few steps.
+
+    Products of other sizes can run in other kernels, so that one product says too little.
+    """
     draw = torch.Generator().manual_seed(0)
-    a, b = torch.randn(67, 129, generator=draw), torch.randn(129, 65, generator=draw)
-    image, kernel = torch.randn(3, 4, 17, 17, generator=draw), torch.randn(8, 4, 3, 3, generator=draw)
-    found = [a @ b, (a @ b).tanh().exp().sum(0), torch.conv2d(image, kernel), torch.randn(64, generator=draw).log1p()]
-    return hashlib.sha256(b"".join(x.numpy().tobytes() for x in found)).hexdigest()[:12]
+    found = hashlib.sha256()
+    for inputs, batch in product((3, 4, 8, 16, 28), (1, 2, 16, 32, 64, 100)):
+        weights = [torch.randn(2, a, b, generator=draw).mul_(0.1) for a, b in pairwise((inputs, 16, 16, 4))]
+        adam = torch.optim.Adam([weight.requires_grad_() for weight in weights], fused=True)
+        for _ in range(3):
+            x = torch.randn(2, batch, inputs, generator=draw)
+            for weight in weights:
+                x = torch.baddbmm(weight[:, :1], x, weight).tanh()
+            adam.zero_grad()
+            (x.log_softmax(-1).exp() + x.relu() @ torch.ones(4, 1)).square().mean().backward()
+            adam.step()
+        flat = [weight.detach()[0] @ torch.randn(weight.shape[2], batch, generator=draw) for weight in weights]
+        for value in (*weights, *flat, x):
+            found.update(value.detach().numpy().tobytes())
+    image, kernel = torch.randn(16, 4, 84, 84, generator=draw), torch.randn(32, 4, 8, 8, generator=draw)
+    pixels = torch.conv2d(image, kernel.requires_grad_(), stride=4)
+    pixels.square().mean().backward()
+    for value in (pixels, kernel.grad):
+        assert value is not None
+        found.update(value.detach().numpy().tobytes())
+    return found.hexdigest()[:12]
 
 
 def digest(plan: Recipe, folder: Path) -> dict[str, str]:

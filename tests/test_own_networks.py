@@ -86,7 +86,8 @@ def test_every_algorithm_takes_a_network(name):
 
 def test_a_dictionary_reaches_the_network_and_is_learned_from():
     task = Task("toys/Camera-v0")
-    model = cairn.PPO(task, network=DictEncoder, seed=1, **PPO).learn(8_000)
+    slow = {**PPO, "lr": 5e-4, "entropy_weight": 0.1}  # the sum modulo 2 is not seen at once
+    model = cairn.PPO(task, network=DictEncoder, seed=1, **slow).learn(12_000)
     assert model.evaluate(100).mean > 0.9
 
 
