@@ -65,13 +65,13 @@ RECIPES = {
         checkpoint_every=250_000,
         log_every=10_000,
         threads=2,
-        about="normalised observations and returns; truncation at 1,600 steps bootstraps",
+        about="normalised observations and returns; the truncation at 1,600 steps is bootstrapped",
     ),
     "bipedal-hardcore-1": replace(
         _HARDCORE,
         reward_floor=-10.0,
         target=None,  # an intermediate stage, which is not stopped early
-        about="four observations at once, falls that cost a tenth while it learns, a thousand walkers",
+        about="stage 1: four stacked observations, falls cost a tenth in training, a thousand environments",
     ),
     "bipedal-hardcore-2": replace(
         _HARDCORE,
@@ -80,7 +80,7 @@ RECIPES = {
         steps=34_000_000,
         eval_every=4_000_000,
         eval_episodes=50,
-        about="from the first's policy: falls cost what they cost, and it looks further ahead",
+        about="stage 2, from the policy of stage 1: the true cost of falls, a larger γ",
     ),
     "bipedal-hardcore": replace(
         _HARDCORE,
@@ -94,7 +94,7 @@ RECIPES = {
         eval_episodes=100,
         result_episodes=300,  # one episode in twenty is a fall, so the mean of 100 episodes has an error of ± 6
         checkpoint_every=1_500_000,
-        about="from the second's policy, on the original in place of EnvPool's, slower and slower",
+        about="stage 3, from the policy of stage 2: Gymnasium's environment, falling learning rate",
     ),
     "bipedal-sac": Recipe(
         env="BipedalWalker-v3",
@@ -118,6 +118,6 @@ RECIPES = {
         eval_episodes=20,
         checkpoint_every=50_000,
         threads=2,
-        about="the expert for imitation: its policy and its critics are in zoo/",
+        about="the expert of the imitation recipes; its policy and critics are in zoo/",
     ),
 }

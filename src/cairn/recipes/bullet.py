@@ -16,7 +16,7 @@ RECIPES = {
         hold=3,
         eval_every=20_000,
         eval_episodes=100,
-        about="PyBullet's cart, pushed by 50 N at 20 Hz: two pushes the wrong way end it",
+        about="CartPole in PyBullet with a force of 50 N at 20 Hz: two wrong pushes end an episode",
     ),
     "balancing-plate-dqn": Recipe(
         env="cairn/BalancingPlate-v0",
@@ -43,6 +43,6 @@ RECIPES = {
         eval_every=5_000,
         eval_episodes=100,
         checkpoint_every=20_000,
-        about="a ball kept on a tilting plate for 20 s; the plate's rates are shown, without which nothing can damp it",
+        about="keep a ball on a tilting plate for 20 s; the plate's rates are observed, because damping needs them",
     ),
 }

@@ -27,7 +27,7 @@ RECIPES = {
         eval_every=5_000,
         eval_episodes=100,
         checkpoint_every=20_000,
-        about="one exploration coin per environment; the true successor stored at every truncation",
+        about="each environment explores by itself; truncations store the true last observation",
     ),
     "cartpole-ppo": Recipe(
         env="CartPole-v1",
@@ -40,7 +40,7 @@ RECIPES = {
         hold=3,
         eval_every=10_000,
         eval_episodes=100,
-        about="clipped surrogate; truncation bootstraps",
+        about="clipped surrogate objective; truncations are bootstrapped",
     ),
     "cartpole-a2c": Recipe(
         env="CartPole-v1",
@@ -51,7 +51,7 @@ RECIPES = {
         hold=3,
         eval_every=20_000,
         eval_episodes=100,
-        about="the paper's short rollouts, full returns and RMSprop; normalised advantages made it collapse",
+        about="the paper's short rollouts, n-step returns and RMSprop; normalised advantages made it collapse",
     ),
     "cartpole-reinforce": Recipe(
         env="CartPole-v1",
@@ -62,7 +62,7 @@ RECIPES = {
         hold=3,
         eval_every=20_000,
         eval_episodes=100,
-        about="sixteen whole episodes an update, reward-to-go, a learned baseline",
+        about="sixteen whole episodes per update, reward-to-go, a learned baseline",
     ),
     "sac-pendulum": Recipe(
         env="Pendulum-v1",
@@ -73,7 +73,7 @@ RECIPES = {
         eval_every=2_000,
         eval_episodes=100,
         checkpoint_every=5_000,
-        about="automatic temperature",
+        about="SAC with an automatic temperature",
     ),
     "td3-pendulum": Recipe(
         env="Pendulum-v1",

@@ -62,13 +62,13 @@ RECIPES = {
         eval_every=20_000,
         eval_episodes=200,
         checkpoint_every=100_000,
-        about="fifty bits, 2⁵⁰ goals; the same agent without hindsight is lost from fifteen on",
+        about="fifty bits, 2⁵⁰ goals; without hindsight the same agent learns nothing from fifteen bits on",
     ),
-    "fetch-push-her": replace(_ARM, about="the arm pushes a box along the table to a point"),
+    "fetch-push-her": replace(_ARM, about="a robot arm pushes a box along the table to a point"),
     "fetch-pick-her": replace(
         _ARM,
         env="FetchPickAndPlace-v4",
-        about="half of the goals are in the air",
+        about="a robot arm picks up a box; half of the goals are in the air",
     ),
     "fetch-slide-her": replace(
         _ARM,
@@ -76,7 +76,7 @@ RECIPES = {
         agent=replace(_ARM_AGENT, hidden=(256, 256, 256), batch_size=1024, gamma=0.98, tau=0.02, layer_norm=True),
         target=0.88,
         eval_episodes=100,
-        about="a puck to be shot at a point out of reach",
+        about="a robot arm slides a puck to a point out of its reach",
     ),
     "her-goals": Recipe(
         env="cairn/BitFlip-v0",
@@ -103,7 +103,7 @@ RECIPES = {
         eval_every=4_000,
         eval_episodes=100,
         checkpoint_every=40_000,
-        about="what the ablation of strategies, k and goals varies: `python -m benchmarks.studies.study her-goals`",
+        about="base of a study of goal strategies and k: `python -m benchmarks.studies.study her-goals`",
     ),
     "racecar-her": Recipe(
         env="cairn/RaceCar-v0",
@@ -130,7 +130,7 @@ RECIPES = {
         eval_every=10_000,
         eval_episodes=40,
         checkpoint_every=50_000,
-        about="an S of walls; trained on goals all along it, judged from the start to the finish without a touch",
+        about="an S-shaped track; trained on goals along it, scored from start to finish without touching a wall",
     ),
     "fetch-reach-her": Recipe(
         env="FetchReach-v4",
@@ -154,6 +154,6 @@ RECIPES = {
         eval_episodes=50,
         checkpoint_every=10_000,
         log_every=500,
-        about="the arm reaches a point; goals are seen as displacements, so small networks do",
+        about="a robot arm reaches a point; goals are observed as displacements, so small networks are enough",
     ),
 }

@@ -91,12 +91,12 @@ _ANT_RUN = Recipe(
 )
 
 RECIPES = {
-    "reach-far-hiro": replace(_FAR, about="both levels from nothing, together"),
+    "reach-far-hiro": replace(_FAR, about="a far reach with HIRO; both levels are learned together from nothing"),
     "reach-far-frozen": replace(
         _FAR,
         agent=replace(_ARM, low=replace(_SMALL, gamma=0.95, capacity=100_000), freeze="low"),
         levels={"low": "reach-low"},
-        about="a low level that was trained by itself, and a high level learned above it",
+        about="the same with a frozen low level (reach-low); the high level is learned",
     ),
     "rooms-hiro-dqn": Recipe(
         env="cairn/KeyDoorRooms-v0",
@@ -146,7 +146,7 @@ RECIPES = {
         eval_every=10_000,
         eval_episodes=50,
         checkpoint_every=100_000,
-        about="key, door and goal, one reward at the end; both levels choose among a few things",
+        about="key, door and goal, one reward at the end; both levels are DQNs",
     ),
     "point-maze-hiro": Recipe(
         env="PointMaze_UMaze-v3",
@@ -176,20 +176,20 @@ RECIPES = {
         hold=2,
         eval_every=10_000,
         eval_episodes=50,
-        about="a heavy point round a corner, to stay at a point",
+        about="a heavy point moves round a corner and stays at its goal",
     ),
     "ant-maze-hiro": replace(
         _ANT_RUN,
         eval_args={"goal": [0, 16]},
         target=0.95,
-        about="the paper's: judged at the far end of a ⊃, trained on goals anywhere",
+        about="the paper's task: trained on goals anywhere, scored at the far end of a ⊃-shaped maze",
     ),
     "ant-maze-sac": replace(
         _ANT_RUN,
         agent=replace(_ANT.low, tau=0.005, relative_goals=True),
         eval_args={"goal": [0, 16]},
         target=0.95,
-        about="the same maze without a hierarchy, to compare",
+        about="the same maze without a hierarchy, for comparison",
     ),
     "ant-push-hiro": replace(
         _ANT_RUN,
@@ -197,7 +197,7 @@ RECIPES = {
         env_args={"many_goals": True},
         eval_args={"goal": [0, 19]},
         target=0.9,
-        about="a block to be pushed aside first",
+        about="the ant has to push a block aside first",
     ),
     "ant-fall-hiro": replace(
         _ANT_RUN,
@@ -206,7 +206,7 @@ RECIPES = {
         eval_args={"goal": [0, 27, 4.5]},
         agent=replace(_ANT, subgoal=(0, 3), subgoal_range=(6.0, 6.0, 2.0), hide=(0, 1, 2)),
         target=0.6,
-        about="a block to be pushed into a chasm, and crossed",
+        about="the ant has to push a block into a gap and cross it",
     ),
     "ant-gather-hiro": replace(
         _ANT_RUN,
@@ -214,6 +214,6 @@ RECIPES = {
         agent=replace(_ANT, high=replace(_ANT.high, relative_goals=False), high_hindsight=0.0, high_scale=1.0),
         metric="return",
         target=3.0,
-        about="apples, not bombs",
+        about="the ant collects apples and avoids bombs",
     ),
 }

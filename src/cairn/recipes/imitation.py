@@ -49,18 +49,18 @@ _SMALL = AggreVaTeDConfig(
     alpha_decay=0.8,
 )
 _FOLLOW = DAggerConfig(learner=BCConfig(hidden=(64, 64), lr=linear(1e-3, 0.0)), alpha_decay=0.5)
-_FOLLOWED = "DAgger beside it, with the same expert: what it learns is what the expert does"
+_FOLLOWED = "for comparison: DAgger with the same weak expert, which it imitates"
 
 RECIPES = {
     "bipedal-bc": replace(
         _WALKER,
-        about="an expert's actions, learned from its own trajectories only, where it is disturbed a little as it plays",
+        about="behaviour cloning on the expert's own episodes, played with a little noise",
     ),
     "bipedal-dagger": replace(
         _WALKER,
         agent=DAggerConfig(learner=_CLONE, alpha_decay=0.5),
         envs=16,
-        about="an expert's actions where the learner went; whole trajectories are mixed",
+        about="the expert labels the learner's states; whole episodes are mixed",
     ),
     "bipedal-aggrevated-reinforce": replace(
         _WALKER,
@@ -70,7 +70,7 @@ RECIPES = {
         resets=4,
         eval_every=15_000,
         target=324,
-        about="A* = Q* - V* of the expert's critics; actions drawn afresh for every gradient step; log σ kept below 1",
+        about="A* = Q* - V* from the expert's critics; fresh actions for each gradient step; log σ < 1",
     ),
     "bipedal-aggrevated-ppo": replace(
         _WALKER,
@@ -95,14 +95,14 @@ RECIPES = {
         resets=4,
         eval_every=40_000,
         target=324,
-        about="the same under the clipped surrogate: ratios against the learner that drew the action",
+        about="the same with PPO as the learner",
     ),
     "cartpole-weak": replace(
         _WEAK,
         agent=ReinforceConfig(hidden=(32,), lr=constant(1e-3)),
         envs=4,
         target=100,
-        about="a deliberately imperfect expert: training stops at the first evaluation past 100",
+        about="a weak expert on purpose: training stops at the first evaluation above 100",
     ),
     "cartpole-aggrevated": Recipe(
         env="CartPole-v1",
@@ -115,7 +115,7 @@ RECIPES = {
         eval_every=50_000,
         eval_episodes=50,
         checkpoint_every=100_000,
-        about="a weak expert plays on from the states met: its judgement is of what follows, and can be outdone",
+        about="a weak expert plays on from visited states; the learner surpasses it",
     ),
     "cartpole-dagger": Recipe(
         env="CartPole-v1",
@@ -133,7 +133,7 @@ RECIPES = {
         env="Acrobot-v1",
         agent=DQNConfig(hidden=(64, 64), epsilon=linear(1.0, 0.05, 0.1)),
         target=-180,
-        about="a deliberately imperfect expert: training stops at the first evaluation past -180",
+        about="a weak expert on purpose: training stops at the first evaluation above -180",
     ),
     "acrobot-aggrevated": Recipe(
         env="Acrobot-v1",
@@ -151,7 +151,7 @@ RECIPES = {
         eval_every=8_000,
         eval_episodes=50,
         checkpoint_every=50_000,
-        about="a half-trained DQN and its critic: its trajectories are long, and playing on from them would cost more",
+        about="learns from the critic of a half-trained DQN, which costs fewer steps than rollouts",
     ),
     "acrobot-dagger": Recipe(
         env="Acrobot-v1",
@@ -172,7 +172,7 @@ RECIPES = {
         envs=4,
         target=1000,
         eval_every=5_000,
-        about="a deliberately imperfect expert: training stops at the first evaluation past 1,000",
+        about="a weak expert on purpose: training stops at the first evaluation above 1,000",
     ),
     "hopper-aggrevated": Recipe(
         env="Hopper-v5",
@@ -193,7 +193,7 @@ RECIPES = {
         eval_every=8_000,
         eval_episodes=50,
         checkpoint_every=50_000,
-        about="a half-trained SAC and its critics: one step of improvement over it",
+        about="learns from the critics of a half-trained SAC and surpasses it",
     ),
     "hopper-dagger": Recipe(
         env="Hopper-v5",
@@ -227,6 +227,6 @@ RECIPES = {
         checkpoint_every=1_000_000,
         log_every=50_000,
         threads=2,
-        about="no expert: whole episodes and one step for each batch of them",
+        about="without an expert: whole episodes, one gradient step per batch",
     ),
 }

@@ -53,7 +53,7 @@ _BREAKOUT = replace(
     eval_every=500_000,
     eval_episodes=20,
     checkpoint_every=100_000,
-    about="the first stage of breakout-dqn: quantiles of the return, three steps, layer norm",
+    about="stage 1 of breakout-dqn: quantiles, three-step returns, layer normalisation",
 )
 
 _SUMS_DQN = DQNConfig(lr=constant(3e-4), layer_norm=True, batch_size=64, target_every=250)
@@ -78,7 +78,7 @@ RECIPES = {
         _MANY_GAMES,
         steps=4_000_000,
         target=20,
-        about="frame skip, 64 games at once, ends stored as they were",
+        about="frame skip, 64 games at once, correct termination flags",
     ),
     "pong-a2c": replace(
         _GAME,
@@ -88,7 +88,7 @@ RECIPES = {
         steps=6_000_000,
         envs=16,
         target=18,
-        about="five steps of sixteen games an update",
+        about="five steps of sixteen games per update",
     ),
     "breakout-dqn-1": _BREAKOUT,
     "breakout-dqn": replace(
@@ -98,10 +98,10 @@ RECIPES = {
         steps=1_250_000,
         target=350,
         eval_every=400_000,
-        about="from breakout-dqn-1's policy, at a quarter of its rate: every frame stored once, 7.2 kB a transition",
+        about="stage 2, from the policy of breakout-dqn-1: a quarter of its learning rate",
     ),
     "breakout-ppo": replace(
-        _MANY_GAMES, env="ALE/Breakout-v5", steps=5_000_000, target=390, about="the same agent as for pong"
+        _MANY_GAMES, env="ALE/Breakout-v5", steps=5_000_000, target=390, about="the settings of pong-ppo on Breakout"
     ),
     "pixel-cartpole": Recipe(
         env="cairn/PixelCartPole-v0",
@@ -115,7 +115,7 @@ RECIPES = {
         checkpoint_every=250_000,
         log_every=5_000,
         threads=0,
-        about="every physics step decided on, a window that goes with the cart above one of the whole track",
+        about="a decision at each physics step; a window around the cart above a band of the whole track",
     ),
     "basicmath": replace(
         _SUMS,
@@ -136,7 +136,7 @@ RECIPES = {
         target=5,
         hold=3,
         eval_every=20_000,
-        about="sums typed button by button, only the last is paid; some environments explore more than others",
+        about="sums typed button by button, only the last is rewarded; environments explore with different ε",
     ),
     "basicmath-answers": replace(
         _SUMS,
@@ -152,6 +152,6 @@ RECIPES = {
         steps=20_000,
         target=9.5,
         eval_every=2_000,
-        about="a whole answer a decision: what is left is to read two digits and add them up",
+        about="one decision per answer: read two digits and add them",
     ),
 }

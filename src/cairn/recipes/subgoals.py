@@ -40,10 +40,10 @@ def _task(recipe: Recipe, about: str, goals: str, starts: str = "home") -> Recip
 
 
 RECIPES = {
-    "reach-ladder-1": _task(_RUNG, "one goal 0.22 m from home", "one"),
-    "reach-ladder-2": _task(_RUNG, "many goals, within 0.15 m of home on each axis", "near"),
-    "reach-ladder-3": _task(_SHORT, "one goal, in the 20 steps that a subgoal stands", "one"),
-    "reach-ladder-4": _task(_SHORT, "many goals, in 20 steps", "near"),
+    "reach-ladder-1": _task(_RUNG, "one goal, 0.22 m from the start", "one"),
+    "reach-ladder-2": _task(_RUNG, "many goals, within 0.15 m of the start on each axis", "near"),
+    "reach-ladder-3": _task(_SHORT, "one goal within 20 steps, the time of one subgoal", "one"),
+    "reach-ladder-4": _task(_SHORT, "many goals within 20 steps", "near"),
     "reach-ladder-5": _task(
         replace(
             _RUNG,
@@ -60,18 +60,21 @@ RECIPES = {
                 relative_goals=True,
             ),
         ),
-        "one goal again by another agent: where the notes left a library's SAC for their own, TD3 for SAC",
+        "one goal with another algorithm, TD3 instead of SAC",
         "one",
     ),
     "reach-ladder-6": _task(
         _SHORT,
-        "one displacement from anywhere, asked for only where it can be reached: 40 % in the notes, which did not ask",
+        "the same displacement from any start, set only where the arm can make it",
         "displacement",
         "anywhere",
     ),
-    "reach-ladder-7": _task(_SHORT, "the five waypoints of a line, each from the one before", "line", "waypoint"),
-    "reach-ladder-8": _task(_SHORT, "the waypoints of twenty lines, each from the one before", "lines", "waypoint"),
+    "reach-ladder-7": _task(_SHORT, "the five waypoints of a line, each from the previous one", "line", "waypoint"),
+    "reach-ladder-8": _task(_SHORT, "the waypoints of twenty lines, each from the previous one", "lines", "waypoint"),
     "reach-low": _task(
-        _SHORT, "any point within 0.2 m, from anywhere, in 20 steps: the low level of a hierarchy", "nearby", "anywhere"
+        _SHORT,
+        "any point within 0.2 m, from any start, in 20 steps: the low level of a hierarchy",
+        "nearby",
+        "anywhere",
     ),
 }
