@@ -127,7 +127,7 @@ class DQN(BaseAgent):
     def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
         """Q(s, a) [B] for obs [B, ...] and action [B]."""
         q: Tensor = self.q(self.encoder(obs))
-        return q.gather(1, self._index(action)[:, None])[:, 0]
+        return q.gather(1, self.index(action)[:, None])[:, 0]
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool) -> Tensor:
@@ -142,7 +142,7 @@ class DQN(BaseAgent):
             epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
         return self.toss([obs, epsilon])
 
-    def _index(self, action: Tensor) -> Tensor:
+    def index(self, action: Tensor) -> Tensor:
         """Actions [B], or [B, k] of k choices, as numbers of their combinations [B]."""
         if action.dim() == 1:
             return action
@@ -152,7 +152,7 @@ class DQN(BaseAgent):
         return index
 
     def _action(self, index: Tensor) -> Tensor:
-        """The inverse of `_index`."""
+        """The inverse of `index`."""
         if not self.spec.action_shape:
             return index
         chosen = []
@@ -220,7 +220,7 @@ class DQN(BaseAgent):
         if self.before is not None:
             self.before.observe(batch.obs)
         batch = self.encoder.learn(batch)
-        q, target = _of(self._judge(self.q, batch.obs), self._index(batch.action)), self.td_target(batch, seen)
+        q, target = _of(self._judge(self.q, batch.obs), self.index(batch.action)), self.td_target(batch, seen)
         distance = quantile_huber if self.cfg.quantiles else huber_td
         weight = batch.weight if isinstance(batch, WeightedTransition) else None
         loss = distance(q, target, weight)

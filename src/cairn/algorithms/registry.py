@@ -33,6 +33,11 @@ from cairn.core.errors import CairnError, closest
 from cairn.core.kinds import Kinds
 from cairn.core.state import check_parts
 from cairn.core.types import Spec
+from cairn.native.dqn import DQNByHand
+from cairn.native.ppo import PPOByHand
+from cairn.native.sac import SACByHand
+from cairn.native.td3 import TD3ByHand
+from cairn.native.use import Able, MakeByHand
 from cairn.nets.own import NONE, Own
 from cairn.replay.protocol import Checkpointable, ReplayPlan
 
@@ -85,6 +90,7 @@ class Algorithm:
     own: tuple[str, ...] = ()  # the networks of `Own` that it takes
     samplers: str = ""  # why Ray samplers cannot be used; "": they can
     trained: bool = True  # False: it only plays
+    by_hand: MakeByHand | None = None  # its update without autograd, see `native.use`
     trainable: Callable[[Any, bool | None], Any] = itself  # (agent, normalise_reward): the same, as one to train
 
     @property
@@ -197,7 +203,7 @@ for _entry in (
         prepare=imitation.from_expert,
         **IMITATION,
     ),
-    Algorithm("dqn", DQNConfig, DQN, masks=True, own=("network", "critic"), **OFF_POLICY),
+    Algorithm("dqn", DQNConfig, DQN, masks=True, own=("network", "critic"), by_hand=DQNByHand, **OFF_POLICY),
     Algorithm(
         "hiro",
         hiro.HIROConfig,
@@ -212,10 +218,10 @@ for _entry in (
         hindsight="hindsight is set per level with hiro: use agent.low_hindsight and agent.high_hindsight.",
     ),
     Algorithm("imported", ImportedConfig, Imported, on_policy, trained=False, hindsight=NO_REPLAY, trainable=trainable),
-    Algorithm("ppo", PPOConfig, PPO, masks=True, own=WHOLE, **ON_POLICY),
+    Algorithm("ppo", PPOConfig, PPO, masks=True, own=WHOLE, by_hand=PPOByHand, **ON_POLICY),
     Algorithm("reinforce", ReinforceConfig, Reinforce, masks=True, own=WHOLE, **ON_POLICY),
-    Algorithm("sac", SACConfig, SAC, own=("network",), **OFF_POLICY),
-    Algorithm("td3", TD3Config, TD3, own=("network",), **OFF_POLICY),
+    Algorithm("sac", SACConfig, SAC, own=("network",), by_hand=SACByHand, **OFF_POLICY),
+    Algorithm("td3", TD3Config, TD3, own=("network",), by_hand=TD3ByHand, **OFF_POLICY),
 ):
     register(_entry)
 
@@ -239,6 +245,12 @@ def algorithm_of(cfg: Any) -> Algorithm:
         if type(cfg) is one.config:
             return one
     raise CairnError(f"{type(cfg).__name__} is not the config of a registered algorithm; add it with cairn.register.")
+
+
+def able_by_hand(agent: Any) -> Able:
+    """An agent, or its levels, each with its algorithm's update without autograd, or None."""
+    parts = list(agent.levels.values()) or [agent]
+    return [(one, algorithm_of(one.cfg).by_hand) for one in parts]
 
 
 def agent_name(cfg: Any) -> str:

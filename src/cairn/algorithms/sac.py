@@ -30,9 +30,7 @@ from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.own import NONE, Own
 from cairn.nets.seeding import seeded
-from cairn.nets.tanh_gaussian import TanhGaussian
-
-LOG_STD = (-20.0, 2.0)
+from cairn.nets.tanh_gaussian import LOG_STD, TanhGaussian
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,11 @@ class Optimizer:
             one.flat.grad.zero_()
         loss.backward()
         for one in (self, *others):
-            one._move(one.flat.grad)
+            one.move()
 
-    def _move(self, grad: Tensor) -> None:
+    def move(self) -> None:
+        """Clip the norm of the gradient in `flat.grad` and update the parameters with it."""
+        grad = self.flat.grad
         with torch.no_grad():
             if self.max_norm is not None:
                 grad.mul_((self.max_norm / (torch.linalg.vector_norm(grad) + 1e-6)).clamp_(max=1.0))

@@ -11,6 +11,8 @@ from torch import Generator, Tensor
 
 from cairn.nets.heads import LOG_2PI, Gaussian
 
+LOG_STD = (-20.0, 2.0)  # bounds of log σ
+
 
 @dataclass(frozen=True)
 class TanhGaussian:

@@ -12,6 +12,7 @@ from cairn.core.calls import keywords
 from cairn.core.checks import Count, Envs, Episodes, Natural, NonNegative, Parallel
 from cairn.envs.given import Given, given_env, given_wrappers
 from cairn.envs.task import Task, as_task
+from cairn.native.use import Form
 from cairn.vector.choose import Backend
 
 # fields of a recipe and of its task
@@ -63,6 +64,9 @@ class Recipe:
     seed: Natural = 0  # random seed of weights, exploration and environments (SB3: seed)
     device: str = "cpu"  # device of the networks: cpu, cuda or auto (a GPU if there is one) (SB3: device)
     threads: Parallel = 1  # CPU threads of PyTorch; 0: PyTorch's own choice
+    # updates with gradients written by hand: compiled (C++, see `cairn native`), python (the same in torch), off
+    # (autograd), or auto: compiled if it was built and the networks are plain
+    native: Form = "auto"
     name: str = ""  # name of the run and of its folder, runs/NAME-sSEED
     about: str = ""  # one line about the recipe, shown in tables
 

@@ -19,6 +19,7 @@ from cairn.runs.policy_files import checkpoints, training_note
 from cairn.runs.resume import check_recipe
 
 CONFIG = "config.json"
+OLDER = {"native": "off"}  # of runs of Cairn 0.1, which do not name it
 MARKER = ".cairn-run"  # marks a run folder, see `folder`
 
 
@@ -59,7 +60,7 @@ def stored(folder: Path) -> tuple[Recipe, str]:
     except CairnError as error:
         for path in reversed(checkpoints(folder / "checkpoints")):
             try:
-                return from_json(Recipe, training_note(path)["recipe"]), str(error)
+                return from_json(Recipe, OLDER | training_note(path)["recipe"]), str(error)
             except (CairnError, KeyError):
                 continue
         if isinstance(error, NotThere):
@@ -101,7 +102,7 @@ def _read(path: Path, *, digested: bool, alone: bool = False) -> Recipe:
             f" runs, {remove}."
         )
     try:
-        return from_json(Recipe, body)
+        return from_json(Recipe, body if alone else OLDER | body)
     except CairnError as error:
         raise CairnError(f"{path} cannot be used: {error}") from error
 

@@ -36,8 +36,9 @@ def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = N
             f" {asked.steps:,}."
         )
     vector = stored.vector if asked.vector == "auto" else asked.vector
+    native = stored.native if asked.native == "auto" else asked.native
     most = capacities(stored.agent) if first is None else most_useful(asked.agent, first)
-    same = replace(asked, agent=capped_capacity(asked.agent, most), vector=vector)
+    same = replace(asked, agent=capped_capacity(asked.agent, most), vector=vector, native=native)
     free = RESUMABLE | (set() if stored.vector == "ray" else {"workers"})
     free |= {"vector"} if {stored.vector, vector} <= ALIKE else set()
     for name, was, now in differences(to_json(stored), to_json(same)):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source, check_unchanged, checksums
-from cairn.algorithms.registry import AgentConfig, Algorithm, algorithm_of, maker
+from cairn.algorithms.registry import AgentConfig, Algorithm, able_by_hand, algorithm_of, maker
 from cairn.algorithms.settings import capped_capacity, most_useful, relabels_goals
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
@@ -30,6 +30,7 @@ from cairn.core.types import Spec
 from cairn.core.untrusted import shown
 from cairn.envs.given import Given
 from cairn.envs.goals import goal_rule
+from cairn.native.use import by_hand, changed_form, resolved
 from cairn.nets.own import NONE, Own
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable, ReplayPlan
@@ -166,6 +167,10 @@ def _train(
             raise CairnError(
                 f"this agent was made for another task: {agent.spec.brief}; {recipe.env} has {collector.spec.brief}."
             )
+        able = able_by_hand(agent)
+        recipe = replace(recipe, native=resolved(recipe.native, able)) if not resume else recipe
+        if resume and (said := changed_form(recipe.native)):
+            print(f"cairn: {said}", file=sys.stderr)
         started = "" if begun else _start(recipe, agent, folder)
         run = Run(recipe, folder, scorer, lock=lock, callbacks=callbacks)
         if algorithm.prepare is not None:
@@ -181,7 +186,7 @@ def _train(
         if started:
             print(f"cairn: training starts from the policy in {started}.", file=sys.stderr)
         if not (resume and run.over):
-            with run:
+            with run, by_hand(recipe.native, able):
                 _loop(run, algorithm, agent, collector, replay)
             run.callbacks.raise_error(run.newest if run.saved else None)
     finally:

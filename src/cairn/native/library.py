@@ -1,0 +1,116 @@
+"""Finds, loads and compiles the library of `core.cpp`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cairn.core.errors import CairnError
+from cairn.native.flags import FLAGS, SOURCE, macro, source_hash
+
+MOST = 8  # layers of a network; core.cpp has the same number
+BUILT = "_core.so"  # what `cairn native --build` makes; setup.py adds Python's version to the name
+COMPILERS = ("c++", "g++", "clang++")
+LIMIT = 300  # seconds that the compiler may take
+
+
+class NetStruct(Structure):
+    """`Net` of core.cpp."""
+
+    _fields_ = (
+        ("layers", c_int32),
+        ("hidden", c_int32),
+        ("tanh", c_int32),
+        ("width", c_int32 * (MOST + 1)),
+        ("weight", c_void_p * MOST),
+        ("bias", c_void_p * MOST),
+        ("weight_grad", c_void_p * MOST),
+        ("bias_grad", c_void_p * MOST),
+        ("y", c_void_p * MOST),
+        ("scratch", c_void_p * 2),
+    )
+
+
+_NET, _P, _INT, _LONG, _REAL = POINTER(NetStruct), c_void_p, c_int, c_int64, c_double
+SIGNATURES: dict[str, list[Any]] = {
+    "bind": [_P],
+    "forward": [_NET, _P, _INT, _INT],
+    "backward": [_NET, _P, _INT, _P, _INT, _INT, _P, _INT, _P],
+    "adam": [_P, _P, _P, _P, _P, _LONG, _REAL, _REAL, _REAL],
+    "lerp": [_P, _P, _LONG, _REAL],
+    "best": [_P, _P, _INT, _INT],
+    "td": [_P, _P, _P, *[_P, _LONG] * 4, POINTER(c_float), _INT, _INT, _P, _P, _P],
+}
+
+
+def places() -> list[Path]:
+    """Where a library may be."""
+    return sorted(SOURCE.parent.glob("_core*.so"))
+
+
+@functools.cache
+def library() -> tuple[ctypes.CDLL | None, str]:
+    """The library, and why there is none: a clause such as "it was not built"."""
+    why = "it was not built"
+    for path in places():
+        try:
+            found = ctypes.CDLL(str(path))
+            found.source_hash.restype = c_char_p
+            if found.source_hash().decode() != source_hash():
+                why = "it was built from another version of Cairn"
+                continue
+            for name, types in SIGNATURES.items():
+                function = getattr(found, name)
+                function.argtypes, function.restype = types, None
+        except (OSError, AttributeError) as error:
+            why = f"{path.name} cannot be loaded ({error})"
+            continue
+        product = sgemm()
+        if product is None:
+            return None, "torch has no sgemm on this machine that other libraries can call"
+        found.bind(product)
+        return found, ""
+    return None, why
+
+
+def sgemm() -> int | None:
+    """The address of the matrix product of torch's BLAS; None where torch hides it."""
+    try:
+        of_torch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        return ctypes.cast(of_torch.sgemm_, c_void_p).value
+    except (OSError, AttributeError):
+        return None
+
+
+def build(folder: Path = SOURCE.parent) -> Path:
+    """Compile the library into a folder. Raises CairnError where that is not possible."""
+    asked = os.environ.get("CXX", "")
+    compiler = next((found for name in (asked, *COMPILERS) if name and (found := shutil.which(name))), None)
+    if compiler is None:
+        raise CairnError(
+            f"there is no C++ compiler on the PATH ({', '.join(COMPILERS)}); install one, such as Debian's package g++."
+        )
+    name, value = macro()
+    target = folder / BUILT
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            made = Path(work) / BUILT
+            command = [compiler, *FLAGS, f"-D{name}={value}", "-shared", str(SOURCE), "-o", str(made)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+            if done.returncode != 0:
+                said = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+                raise CairnError(f"{compiler} could not compile {SOURCE}: {said}")
+            made.replace(target)  # a process that has the old one open keeps it
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CairnError(f"the native core could not be built in {folder}: {error}.") from error
+    library.cache_clear()
+    return target
