@@ -1,13 +1,16 @@
-"""The one step of the build that pyproject.toml cannot state: policies of zoo/ are copied into the package.
+"""What pyproject.toml cannot state: policies of zoo/ are copied into the package, and the native core is compiled.
+
+A machine without a C++ compiler installs Cairn without that core; `cairn native --build` makes it later.
 
 A recipe that begins from a saved policy (an expert, a low level, an earlier stage) finds it there once the package is
 installed. A checkout and an editable install read zoo/ itself.
 """
 
+import runpy
 import tomllib
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
@@ -35,4 +38,15 @@ class BuildWithPolicies(build_py):
         return [*super().get_source_files(), *FILES]
 
 
-setup(cmdclass={"build_py": BuildWithPolicies})
+# It is no module of Python's: cairn.native.library loads it by its path.
+FLAGS = runpy.run_path("src/cairn/native/flags.py")
+CORE = Extension(
+    "cairn.native._core",
+    ["src/cairn/native/core.cpp"],
+    extra_compile_args=FLAGS["FLAGS"],
+    define_macros=[FLAGS["macro"]()],
+    language="c++",
+    optional=True,
+)
+
+setup(cmdclass={"build_py": BuildWithPolicies}, ext_modules=[CORE])

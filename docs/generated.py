@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from tyro._docstrings import get_field_docstring
 
 from cairn.algorithms.registry import ALGORITHMS, names, owners
-from cairn.cli import bench, doctor, policies, reports, results, search, train
+from cairn.cli import bench, doctor, native, policies, reports, results, search, train
 from cairn.cli.options import Field, options
 from cairn.cli.usage import USAGE, lines_of
 from cairn.cli.values import kinds
@@ -37,6 +37,7 @@ COMMANDS: dict[str, type[Any]] = {
     "export": policies.ExportArgs,
     "demos": policies.DemosArgs,
     "bench": bench.BenchArgs,
+    "native": native.NativeArgs,
 }
 # Commands that take the options of a run, but for these.
 ALSO = {"train": "", "sweep": "`--seed` and `--resume`, which it sets itself", "tune": "`--resume`"}

@@ -12,6 +12,7 @@ from tyro._docstrings import get_field_docstring
 
 from cairn.algorithms.registry import ALGORITHMS
 from cairn.cli.bench import BenchArgs
+from cairn.cli.native import NativeArgs
 from cairn.cli.doctor import DoctorArgs, NewEnvArgs
 from cairn.cli.main import COMMANDS as NAMES
 from cairn.cli.main import main
@@ -26,7 +27,7 @@ from cairn.core.sb3_names import RENAMED
 from cairn.recipes.recipe import Recipe
 
 COMMANDS: list[type[Any]] = [BenchArgs, DoctorArgs, NewEnvArgs, DemosArgs, EvalArgs, ExportArgs, ImportArgs]
-COMMANDS += [WatchArgs, Which, ReportArgs, ListArgs, ResultsArgs, SweepOptions, TuneOptions, TrainOptions]
+COMMANDS += [WatchArgs, Which, ReportArgs, ListArgs, ResultsArgs, SweepOptions, TuneOptions, TrainOptions, NativeArgs]
 CONFIGS: list[type[Any]] = [one.config for one in ALGORITHMS.values()]
 WORD = re.compile(r"[A-Za-z_][A-Za-z_'-]+")  # of two letters or more: K and M are none
 

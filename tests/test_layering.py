@@ -18,7 +18,7 @@ SRC = Path(__file__).parent.parent / "src" / "cairn"
 LAYERS = (
     ("core",),
     ("nets", "replay", "envs"),
-    ("vector",),
+    ("native", "vector"),
     ("collect",),
     ("algorithms",),
     ("recipes", "interop"),

@@ -9,8 +9,6 @@ from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, TD3Config
 from cairn.algorithms.registry import able_by_hand, build
 from cairn.core.schedules import constant
 from cairn.core.types import Box, Discrete, Spec, Transition, WeightedTransition
-from cairn.native import library as native
-from cairn.native.compiled import CompiledCore
 from cairn.native.networks import PlainCore, layers_of
 from cairn.native.use import by_hand
 from cairn.nets.mlp import MLP
@@ -23,24 +21,6 @@ CONTINUOUS = Spec((OBS,), "float32", Box((DIM,), (-1.0,) * DIM, (1.0,) * DIM))
 DISCRETE = Spec((OBS,), "float32", Discrete(ACTIONS))
 MASKED = Spec((OBS + ACTIONS,), "float32", Discrete(ACTIONS), masked=ACTIONS)
 SMALL = {"hidden": (32, 16), "lr": STILL}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def core(tmp_path_factory):
-    """The library, compiled if there is none yet; without a compiler only the form in torch is tested."""
-    if native.library()[0] is None:
-        with pytest.MonkeyPatch.context() as patch:
-            try:
-                made = native.build(tmp_path_factory.mktemp("native"))
-            except native.CairnError:
-                yield None
-                return
-            patch.setattr(native, "places", lambda: [made])
-            native.library.cache_clear()
-            yield CompiledCore(native.library()[0])
-        native.library.cache_clear()
-        return
-    yield CompiledCore(native.library()[0])
 
 
 def cores(core):

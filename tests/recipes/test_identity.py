@@ -15,6 +15,7 @@ from cairn.recipes.recipe import Recipe
 def test_what_is_trained_changes_the_hash_and_where_does_not():
     recipe = RECIPES["cartpole-ppo"]
     same = replace(recipe, seed=9, device="cuda", threads=7, vector="ray", workers=3, log_every=1, result_episodes=7)
+    same = replace(same, native="python")
     assert config_hash(same) == config_hash(recipe)
     others = [
         replace(recipe, steps=recipe.steps + 1),
@@ -41,10 +42,10 @@ def test_the_table_names_each_field_of_a_recipe_once():
 
 
 def test_hash_and_resume_rule_follow_from_the_table():
-    apart = "name about seed log log_every result_episodes device threads env_timeout ray_address vector workers"
+    apart = "name about seed log log_every result_episodes device threads env_timeout ray_address vector workers native"
     assert frozenset(apart.split()) == NOT_HASHED
     assert {"steps", "target", "hold", "eval_every", "device", "name"} <= RESUMABLE
-    assert not RESUMABLE & {"seed", "agent", "env", "vector", "workers", "envs"}
+    assert not RESUMABLE & {"seed", "agent", "env", "vector", "workers", "envs", "native"}
 
 
 def test_hashes_stay_those_that_results_were_recorded_with():

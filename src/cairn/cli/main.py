@@ -85,6 +85,12 @@ def _bench() -> Mapping[str, Command]:
     return COMMANDS
 
 
+def _native() -> Mapping[str, Command]:
+    from cairn.cli.native import COMMANDS
+
+    return COMMANDS
+
+
 def _search() -> Mapping[str, Command]:
     from cairn.cli.search import COMMANDS
 
@@ -103,6 +109,7 @@ COMMANDS: Mapping[str, Callable[[], Mapping[str, Command]]] = {
     "demos": _policies,
     "doctor": _doctor,
     "bench": _bench,
+    "native": _native,
     "new-env": _doctor,
     "sweep": _search,
     "tune": _search,

@@ -57,6 +57,8 @@ Speed:
       measure the speed of each vector backend
   cairn bench peers [--tasks cartpole-ppo] [--yes]
       compare with SB3, SBX, Tianshou and RLlib (from a checkout)
+  cairn native [--build]
+      build the C++ core for small networks on a CPU, or say if it is there
 
 To begin: `cairn list`, `cairn train cartpole-ppo --seed 1`, then
 `cairn eval runs/cartpole-ppo-s1`. `cairn COMMAND --help` shows every option.

@@ -27,6 +27,7 @@ class DQNByHand:
         return plain_encoder(agent.encoder) or plain_mlp(agent.q, agent.cfg.activation)
 
     def learn(self, batch: Transition, move_target: bool) -> dict[str, Tensor]:
+        """As `DQN._learn`."""
         agent, cfg, core = self.agent, self.agent.cfg, self.core
         seen = batch.next_obs
         batch = agent.encoder.learn(batch)

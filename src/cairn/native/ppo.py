@@ -43,6 +43,7 @@ class PPOByHand:
         return plain_mlp(net.trunk, agent.cfg.activation, layers=1)
 
     def learn(self, batch: list[Any]) -> dict[str, Tensor]:
+        """As `PPO._learn`."""
         agent, cfg, core = self.agent, self.agent.cfg, self.core
         obs, action, old_log_prob, advantage, old_value, target, clip, entropy_weight = batch
         obs, rows = agent.net.seen(obs), len(obs)

@@ -88,6 +88,7 @@ class SACByHand:
         return plain_encoder(agent.encoder) or nets[0] or nets[1]
 
     def learn(self, batch: Transition) -> dict[str, Tensor]:
+        """As `SAC._learn`, with the same random numbers."""
         agent, core = self.agent, self.core
         batch = agent.encoder.learn(batch)
         rows, alpha = len(batch.reward), agent.alpha

@@ -30,6 +30,7 @@ class TD3ByHand:
         return plain_encoder(agent.encoder) or nets[0] or nets[1]
 
     def learn(self, batch: Transition, move_actor: bool) -> dict[str, Tensor]:
+        """As `TD3._learn`."""
         agent, core, cfg = self.agent, self.core, self.agent.cfg
         batch = agent.encoder.learn(batch)
         rows = len(batch.reward)

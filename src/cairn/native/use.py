@@ -48,8 +48,8 @@ def resolved(asked: Form, able: Able) -> Form:
         raise CairnError(f"this agent cannot be trained with {option('native', asked)}: {why}; use auto or off.")
     if missing:
         raise CairnError(
-            f"{option('native', 'compiled')} needs the native core, and {missing}; build it with `cairn native --build`,"
-            " or use python, auto or off."
+            f"{option('native', 'compiled')} needs the native core, and {missing}; build it with"
+            " `cairn native --build`, or use python, auto or off."
         )
     return asked
 
