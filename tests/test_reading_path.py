@@ -56,7 +56,8 @@ class Watcher:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     watcher = Watcher()
-    short = "--steps 256 --envs 2 --vector sync --agent.horizon 64 --agent.batch-size 64 --eval-episodes 1 --time-limit 9 --native off"
+    short = "--native off --steps 256 --envs 2 --vector sync --agent.horizon 64 --agent.batch-size 64"
+    short += " --eval-episodes 1 --time-limit 9"
     sys.setprofile(watcher)
     try:
         main(["train", "bipedal-ppo", *short.split(), "--out", str(tmp_path_factory.mktemp("path") / "run")])
