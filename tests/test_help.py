@@ -12,10 +12,10 @@ from tyro._docstrings import get_field_docstring
 
 from cairn.algorithms.registry import ALGORITHMS
 from cairn.cli.bench import BenchArgs
-from cairn.cli.native import NativeArgs
 from cairn.cli.doctor import DoctorArgs, NewEnvArgs
 from cairn.cli.main import COMMANDS as NAMES
 from cairn.cli.main import main
+from cairn.cli.native import NativeArgs
 from cairn.cli.policies import DemosArgs, EvalArgs, ExportArgs, ImportArgs, WatchArgs
 from cairn.cli.recipes import Which
 from cairn.cli.reports import ReportArgs
