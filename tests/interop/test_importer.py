@@ -481,7 +481,7 @@ BAD = {
         lambda path: retensor(path, lambda t: [t.pop(f"mlp_extractor.policy_net.2.{n}") for n in ("weight", "bias")]),
         "lacks the tensor mlp_extractor.policy_net.2.weight",
     ),
-    "other widths": (with_settings(net_arch=[64, 32]), "has shape (64, 64) in place of (32, 64)"),
+    "other widths": (with_settings(net_arch=[64, 32]), "has shape (64, 64) instead of (32, 64)"),
     "widths that are none": (with_settings(net_arch=["wide"]), "its net_arch is ['wide']"),
     "not finite": (
         lambda path: retensor(path, lambda t: t["action_net.bias"].fill_(math.nan)),
@@ -517,8 +517,11 @@ BAD = {
     "no tensors": (lambda path: rezip(path, **{"policy.pth": None}), "there is no 'policy.pth' in it"),
     "data that is not JSON": (lambda path: rezip(path, data=b"{"), "'data' in it is not JSON"),
     "data of something else": (lambda path: rezip(path, data=b"[1]"), "names no policy_class"),
-    "tensors cut short": (lambda path: rezip(path, **{"policy.pth": b"PK no"}), "damaged or more than tensors"),
-    "other things than tensors": (lambda path: retensor(path, lambda t: t.update(n=3)), "else than named tensors"),
+    "tensors cut short": (
+        lambda path: rezip(path, **{"policy.pth": b"PK no"}),
+        "is damaged, or holds more than tensors",
+    ),
+    "other things than tensors": (lambda path: retensor(path, lambda t: t.update(n=3)), "does not hold named tensors"),
     "a space that says nothing": (
         lambda path: redata(path, observation_space=None),
         "not laid out as Stable-Baselines3",
@@ -606,12 +609,12 @@ def test_a_hostile_pickle_is_refused_and_not_run(tmp_path, capsys):
     for key in ("policy_class", "policy_kwargs", "observation_space", "action_space", "gamma"):
         write(path, "ppo", tensors, *CARTPOLE)
         redata(path, **{key: packed(bomb)})
-        refused(capsys, f"{key!r} in {path} names 'posix.system', which has no place", "import", path, "--out", out)
+        refused(capsys, f"{key!r} in {path} names 'posix.system', which does not belong", "import", path, "--out", out)
     write(path, "ppo", tensors, *CARTPOLE, {"net_arch": [64, 64], "optimizer_class": Bomb(marker)})
-    refused(capsys, "nothing of it was run", "import", path, "--out", out)
+    refused(capsys, "nothing in it was executed", "import", path, "--out", out)
     for blob in (bomb, saved_by_torch({**tensors, "action_net.bias": Bomb(marker)}), saved_by_torch(Bomb(marker))):
         write(path, "ppo", blob, *CARTPOLE)
-        refused(capsys, "damaged or more than tensors; nothing of it was run", "import", path, "--out", out)
+        refused(capsys, "holds more than tensors; nothing in it was executed", "import", path, "--out", out)
     write(path, "ppo", tensors, *CARTPOLE)
     for blob in (bomb, statistics(np.zeros(4), np.ones(4), venv=Bomb(marker)), statistics(Bomb(marker), np.ones(4))):
         (tmp_path / "vec.pkl").write_bytes(blob)

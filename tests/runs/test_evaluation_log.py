@@ -25,8 +25,8 @@ def test_what_is_written_is_read_back(tmp_path, rows):
         ({"timesteps": [10, 20, 30]}, "do not fit one another"),
         ({"successes": [[True], [False]]}, "do not fit one another"),
         ({"results": [1.0, 2.0]}, "do not fit one another"),
-        ({"timesteps": [10, np.nan]}, "something else than numbers"),
-        ({"results": [["a", "b"], ["c", "d"]]}, "something else than numbers"),
+        ({"timesteps": [10, np.nan]}, "values that are not numbers"),
+        ({"results": [["a", "b"], ["c", "d"]]}, "values that are not numbers"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path, changes, said):

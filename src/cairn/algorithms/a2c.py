@@ -30,7 +30,7 @@ from cairn.nets.seeding import seeded
 class A2CConfig:
     """Settings of A2C."""
 
-    hidden: Widths = (64, 64)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
+    hidden: Widths = (64, 64)  # units per hidden layer; images pass through `cnn` first (SB3: policy_kwargs net_arch)
     activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
     lr: Rate = constant(7e-4)  # learning rate, a number or a schedule (SB3: learning_rate)
     horizon: Count = 5  # steps per environment in one rollout (SB3: n_steps)
@@ -45,7 +45,7 @@ class A2CConfig:
     clip_obs: Positive = 10.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     log_std: float = 0.0  # log of the initial std of continuous actions (SB3: policy_kwargs log_std_init)
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
-    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    bf16: bool = False  # compute convolutions in bfloat16: faster on processors that support it
     memory: MemoryKind = "none"  # remember earlier observations: gru or lstm (sb3-contrib: RecurrentPPO); none: do not
     memory_size: Count = 128  # units of the memory (sb3-contrib: policy_kwargs lstm_hidden_size)
 

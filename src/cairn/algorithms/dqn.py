@@ -43,7 +43,7 @@ class DQNConfig:
 
     discrete: ClassVar[bool] = True  # acts in discrete action spaces
 
-    hidden: Widths = (256, 256)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
+    hidden: Widths = (256, 256)  # units per hidden layer; images pass through `cnn` first (SB3: policy_kwargs net_arch)
     lr: Rate = constant(1e-3)  # learning rate, a number or a schedule (SB3: learning_rate)
     gamma: Unit = 0.99  # discount factor γ (SB3: gamma)
     batch_size: Count = 64  # minibatch size in transitions (SB3: batch_size)
@@ -71,7 +71,7 @@ class DQNConfig:
     layer_norm: bool = False  # layer normalisation after each layer (Gallici et al. 2025)
     relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
-    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    bf16: bool = False  # compute convolutions in bfloat16: faster on processors that support it
 
 
 class DQN(BaseAgent):

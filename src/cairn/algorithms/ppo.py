@@ -33,7 +33,7 @@ class PPOConfig:
 
     plain_gradient: ClassVar[bool] = False  # clips the policy gradient
 
-    hidden: Widths = (64, 64)  # units per hidden layer; images are read by `cnn` first (SB3: policy_kwargs net_arch)
+    hidden: Widths = (64, 64)  # units per hidden layer; images pass through `cnn` first (SB3: policy_kwargs net_arch)
     activation: Activation = "tanh"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)
     lr: Rate = constant(3e-4)  # learning rate, a number or a schedule (SB3: learning_rate)
     horizon: Count = 2048  # steps per environment in one rollout (SB3: n_steps)
@@ -52,10 +52,10 @@ class PPOConfig:
     clip_obs: Positive = 10.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     normalise_reward: bool = False  # divide rewards by the running std of the return (SB3: VecNormalize norm_reward)
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
-    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    bf16: bool = False  # compute convolutions in bfloat16: faster on processors that support it
     memory: MemoryKind = "none"  # remember earlier observations: gru or lstm (sb3-contrib: RecurrentPPO); none: do not
     memory_size: Count = 128  # units of the memory (sb3-contrib: policy_kwargs lstm_hidden_size)
-    sequence: Count = 32  # with memory: steps of a training sequence, through which gradients flow back
+    sequence: Count = 32  # with memory: length in steps of the sequences for truncated backpropagation through time
 
 
 class PPO(BaseAgent):

@@ -55,7 +55,7 @@ class SACConfig(PlainReplay):
     clip_obs: Positive = 5.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
-    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    bf16: bool = False  # compute convolutions in bfloat16: faster on processors that support it
     random_shift: Natural = 0  # pixels by which the images of a batch are moved at random (DrQ: 4); 0: none
     alpha: Positive = 1.0  # initial entropy coefficient α (SB3: ent_coef)
     learn_alpha: bool = True  # learn α so that the entropy stays at target_entropy (SB3: ent_coef="auto")

@@ -53,7 +53,7 @@ class TD3Config(PlainReplay):
     clip_obs: Positive = 5.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
-    bf16: bool = False  # convolutions in half precision: faster where the processor knows it
+    bf16: bool = False  # compute convolutions in bfloat16: faster on processors that support it
     random_shift: Natural = 0  # pixels by which the images of a batch are moved at random (DrQ: 4); 0: none
 
 

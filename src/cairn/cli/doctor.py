@@ -21,7 +21,7 @@ from cairn.core.terminal import wrapped
 
 @dataclass(frozen=True)
 class DoctorArgs:
-    """Examine a task: what would keep an agent from learning it. Exits with 1 where it finds an error."""
+    """Report what would keep an agent from learning a task. The exit code is 1 if there is an error."""
 
     env: Positional[str] = ""  # Gymnasium id of the task, or module:id; default: the recipe's
     recipe: str = ""  # recipe to examine with the task: discount, hindsight and arguments are checked too

@@ -30,18 +30,18 @@ class EvalArgs:
     record: Path | None = None  # folder to write the result into, as RECIPE-sSEED.json
     stochastic: bool = False  # sample actions instead of taking the most likely (SB3: deterministic=False)
     device: str = "cpu"  # device of the networks: cpu, cuda or auto (a GPU if there is one)
-    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
+    trust: bool = False  # import the policy's task (module:id), and open the paths in its arguments
 
 
 @dataclass(frozen=True)
 class WatchArgs:
-    """Film a policy, or draw what it did from above."""
+    """Film a policy, or draw its paths from above."""
 
     path: Positional[Path]  # a run folder, a checkpoint or a zoo entry
     out: Path = Path("video.mp4")  # video file (.mp4), or a plan seen from above (.png, .svg, .pdf)
     episodes: Episodes = 1  # number of episodes to play (SB3: n_eval_episodes)
     seed: EpisodeSeed = 1000  # seed of the first episode; episode i uses seed + i
-    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
+    trust: bool = False  # import the policy's task (module:id), and open the paths in its arguments
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ExportArgs:
     onnx: Path | None = None  # ONNX file to write: observations in, the environment's actions out
     torchscript: Path | None = None  # TorchScript file to write, of the same inputs and outputs
     sb3: Path | None = None  # zip to write for Stable-Baselines3: of a ppo, a2c, dqn, sac or td3
-    trust: bool = False  # allow importing the policy's task (module:id), whose spaces a zip needs
+    trust: bool = False  # import the policy's task (module:id), whose spaces a zip needs
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DemosArgs:
     out: Path  # NumPy file (.npz) to write
     episodes: Episodes = 20  # number of episodes to play (SB3: n_eval_episodes)
     seed: EpisodeSeed = 2000  # seed of the first episode; episode i uses seed + i
-    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
+    trust: bool = False  # import the policy's task (module:id), and open the paths in its arguments
 
 
 def command_eval(args: list[str]) -> int:

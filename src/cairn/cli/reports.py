@@ -19,7 +19,7 @@ from cairn.core.errors import CairnError
 
 @dataclass(frozen=True)
 class ReportArgs:
-    """Make one page of runs: curves over seeds, evaluations, what differs, what watchers said, pictures and films."""
+    """Write an HTML page about runs: learning curves, evaluations, settings that differ, findings, films."""
 
     runs: Positional[tuple[Path, ...]]  # run folders, or folders that contain runs, such as a sweep's
     out: Annotated[Path, arg(aliases=["-o"])] = Path("report.html")  # HTML file to write
@@ -27,7 +27,7 @@ class ReportArgs:
     live: bool = False  # serve the page on this machine, for runs in progress
     port: Natural = 8000  # TCP port of the live page; 0: any free port
     every: Count = 10  # seconds between updates of the live page
-    trust: bool = False  # allow importing the policy's task (module:id) and opening paths in its arguments
+    trust: bool = False  # import the policy's task (module:id), and open the paths in its arguments
 
 
 def command_report(args: list[str]) -> int:

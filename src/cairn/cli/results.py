@@ -31,7 +31,7 @@ class ListArgs:
 
 @dataclass(frozen=True)
 class ResultsArgs:
-    """Show what recorded results say: interquartile mean over seeds, its interval or range, beside the target."""
+    """Show the recorded results of each recipe: interquartile mean over seeds, interval or range, and target."""
 
     folder: Path = Path("results")  # folder of recorded results
     json: bool = False  # print one JSON object instead of a table

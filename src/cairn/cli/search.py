@@ -23,24 +23,24 @@ ITS_OWN_SEEDS = (
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Train a recipe under several seeds, each resumed where it was left, and score the best policy of each."""
+    """Train several seeds of a recipe and score the best policy of each. Interrupted runs are resumed."""
 
     seeds: Count = 5  # number of seeds; 5 trains seeds 1 to 5
     jobs: Count = 1  # trainings that run at the same time
     episodes: Count = 100  # evaluation episodes of each best policy
     out: str = ""  # folder of the runs; default: runs/sweep-NAME
-    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
+    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
 
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """Look for better settings of a recipe's agent; the best are written as a recipe of their own."""
+    """Search for better agent settings of a recipe with Optuna; the best are written to a recipe file."""
 
     trials: Count = 20  # number of settings to try, the recipe's own included
     jobs: Count = 1  # trainings that run at the same time
     vary: str = ""  # agent settings to vary, separated by commas, such as lr,gamma; default: the usual ones
     out: str = ""  # folder of the trials; default: runs/tune-NAME
-    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
+    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
 
 
 def command_sweep(args: list[str]) -> int:

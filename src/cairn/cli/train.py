@@ -24,7 +24,7 @@ class TrainOptions:
     out: str = ""  # folder of the run; default: runs/NAME-sSEED
     record: str = ""  # folder to write the result into, as RECIPE-sSEED.json
     resume: bool = False  # continue the run in a folder, or the newest run of a recipe and seed
-    trust: bool = False  # allow importing a task (module:id) that a file names and opening paths in its arguments
+    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
 
 
 def command_train(args: list[str]) -> int:

@@ -26,12 +26,12 @@ class Recipe:
     """One training run: the task, the algorithm with its settings, the steps and how it is evaluated."""
 
     env: str  # Gymnasium id of the task, or module:id
-    agent: AgentConfig  # config of the algorithm, such as PPOConfig()
+    agent: AgentConfig  # settings of the algorithm, such as PPOConfig()
     steps: Count  # total environment steps of the run (SB3: total_timesteps)
     target: float | None = None  # score that counts as solved; None: no target, all steps are run
     metric: Literal["return", "success"] = "return"  # score: mean episode return, or success rate from 0 to 1
     hold: Count = 2  # consecutive evaluations at the target before the run stops early
-    # which later goals the replay buffer relabels with, or off (SB3: HerReplayBuffer goal_selection_strategy)
+    # goals that hindsight puts into stored transitions; off: none (SB3: HerReplayBuffer goal_selection_strategy)
     hindsight: Literal["off", "future", "final", "episode", "random"] = "off"
     hindsight_k: Natural = 4  # relabelled transitions per original one (SB3: n_sampled_goal)
     envs: Envs = 1  # number of parallel environments (SB3: n_envs)
@@ -43,13 +43,14 @@ class Recipe:
     time_feature: bool = False  # append the remaining share of the time limit to the observation
     history: Count = 1  # number of stacked observations, newest last (SB3: VecFrameStack n_stack)
     reward_floor: float | None = None  # clip rewards below this in training; evaluation uses the true rewards
-    resets: Count = 1  # most resets, drawn at random, before a training episode, for simulators whose reset keeps state
+    # resets before a training episode: 1 to this many, at random; for simulators whose reset keeps state
+    resets: Count = 1
     # use the action masks of a task that has them, with algorithms that can (sb3-contrib: MaskablePPO)
     action_masks: bool = True
     make: Given | None = None  # what was given in place of an id, in Python: a class, a function, an environment, ...
     wrappers: tuple[Given, ...] = ()  # functions of an environment that return one, in Python (SB3: wrapper_class)
     env_args: dict[str, Any] = field(default_factory=dict)  # environment arguments as JSON (SB3: env_kwargs)
-    eval_args: dict[str, Any] = field(default_factory=dict)  # further arguments for evaluation, as JSON
+    eval_args: dict[str, Any] = field(default_factory=dict)  # environment arguments that differ in evaluations, as JSON
     eval_every: Count = 10_000  # environment steps between evaluations (SB3: EvalCallback eval_freq)
     eval_episodes: Episodes = 20  # episodes per evaluation (SB3: n_eval_episodes)
     result_episodes: Episodes = 100  # episodes of the final evaluation that --record writes

@@ -17,7 +17,7 @@ from cairn.report.runs import ordered
 
 SEEDS = (
     "Line: the mean over seeds; band: from the lowest seed to the highest; thin: each seed. A seed that stopped early,"
-    " its target held, stays at its last value; one that broke off counts as far as it went."
+    " its target held, stays at its last value; an interrupted one counts up to its last step."
 )
 
 

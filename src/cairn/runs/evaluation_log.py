@@ -52,7 +52,7 @@ def read_evaluations(path: Path) -> list[Evaluation]:
             for step, row, many, flags in zip(steps, results, lengths, successes, strict=True)
         ]
     except (TypeError, ValueError, OverflowError) as error:  # text, NaN or infinity instead of an integer
-        raise CairnError(f"{path} is damaged: it holds something else than numbers.") from error
+        raise CairnError(f"{path} is damaged: it holds values that are not numbers.") from error
 
 
 def checksum(rows: Sequence[Evaluation]) -> int:

@@ -65,10 +65,10 @@ def _no_effect(p: TaskProbe, looked: str) -> Iterator[Finding]:
         "error" if sure else "warning",
         "No action has any effect on what is seen, paid or ended."
         if sure
-        else "No action had an effect on what was seen or paid, as far as was looked.",
+        else "In all that was tried, no action had an effect on observations or rewards.",
         f"{looked}; {plural(episodes, 'start')} played on with {PLANS} plans each, {ended} of them to the end: all with"
         " the same outcome",
-        "Look whether step() uses its argument, and whether observation or reward show what it changes.",
+        "Check that step() uses its argument, and that observation or reward show what it changes.",
     )
 
 
@@ -115,7 +115,7 @@ def bounds(p: TaskProbe) -> Iterator[Finding]:
             "warning",
             "The action space has no bounds.",
             f"from {unbounded[0].low.min():g} to {unbounded[0].high.max():g}",
-            "Declare the range that makes sense; a policy begins by trying about ±1 and nothing scales it.",
+            "Declare bounds that make sense: without them actions are not scaled, and a new policy tries about ±1.",
         )
         return
     real = [lever for lever in levers(space) if lever.real]

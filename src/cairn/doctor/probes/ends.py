@@ -45,14 +45,14 @@ def dying_pays(p: TaskProbe) -> Iterator[Finding]:
     yield Finding(
         "dying-pays",
         "error" if sure and steady else "warning",
-        "Dying pays: to end the episode at once is worth more than to live on."
+        "Ending the episode at once is worth more than continuing it."
         if sure and steady
-        else "As far as random play can tell, dying pays: check that a good policy is paid more for living on."
+        else "In random play, ending an episode is worth more than continuing it; check that a good policy earns more."
         if sure
-        else "If these episodes end in failure, dying pays: to end them at once is worth more than to live on.",
-        f"the best stretch of living paid {rate:.3g} a step, worth {living:.4g} at γ {gamma:g}; the step that dies"
-        f" paid {dying:.4g}; random play died in {len(deaths)} of {len(p.plays)} episodes, after {median} steps",
-        f"Let a death cost more than {abs(living):.3g}, pay for living, or do not end the episode there.",
+        else "If these ends are failures, ending the episode at once is worth more than continuing it.",
+        f"continuing paid at best {rate:.3g} a step, worth {living:.4g} at γ {gamma:g}; the step that ends it"
+        f" paid {dying:.4g}; random play ended in {len(deaths)} of {len(p.plays)} episodes, after {median} steps",
+        f"Let this end cost more than {abs(living):.3g}, reward each step that continues, or do not end the episode.",
     )
 
 

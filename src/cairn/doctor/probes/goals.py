@@ -53,7 +53,7 @@ def success(p: TaskProbe) -> Iterator[Finding]:
             "hint",
             "The task does not say whether an episode succeeded.",
             "no is_success or success in the info of a step",
-            f"Put is_success into info; {option('metric', 'success')} judges by it.",
+            f"Put is_success into info; {option('metric', 'success')} then scores by it.",
         )
         return
     if len(np.unique(np.round(_judge(p.rule, pairs)[:2], 6))) > 2:

@@ -56,7 +56,7 @@ def agree(p: TaskProbe) -> Iterator[Finding]:
             "The best reward that was seen is paid for forbidden actions only.",
             f"{better} of {len(tried)} forbidden actions that were tried paid more than any allowed one, up to"
             f" {got.max():.4g}; {len(paid):,} allowed ones paid at most {best:.4g}",
-            "Look whether the mask has 1 for allowed and 0 for forbidden options, in the order of the action space, and"
+            "Check that the mask has 1 for allowed and 0 for forbidden options, in the order of the action space, and"
             " belongs to the state after the step.",
         )
     elif _refuses(allowed, forbidden):

@@ -97,7 +97,7 @@ def _quiet(part: Part, count: int) -> Finding:
         "warning" if picture else "hint",
         f"The {'picture' if picture else 'part'} {part.name!r} of the observation never changed.",
         f"the same in {count:,} observations",
-        "Look whether it is drawn anew at each step; a network that reads it learns nothing from it."
+        "Check whether it is drawn anew at each step; a network that reads it learns nothing from it."
         if picture
         else "Leave it out, unless play that is better than random changes it.",
     )

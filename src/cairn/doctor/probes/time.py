@@ -32,7 +32,7 @@ def horizon(p: TaskProbe) -> Iterator[Finding]:
         f"The reward is {needed:,.0f} decisions away and γ = {gamma:g} looks {1 / (1 - gamma):.0f} ahead.",
         f"{how}; {'γ was assumed; ' if p.case.assumed else ''}{gamma:g}^{needed:.0f} = {left:.1g}"
         + (f"; the time limit is {p.limit:,}" if p.limit else ""),
-        f"Decide less often (repeat each action {_repeat(needed, gamma)} times), raise γ to {1 - 2 / needed:.4f} or"
+        f"Take fewer decisions (repeat each action {_repeat(needed, gamma)} times), raise γ to {1 - 2 / needed:.4f} or"
         " more, reward progress, or set subgoals.",
     )
 

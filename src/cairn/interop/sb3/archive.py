@@ -103,7 +103,7 @@ class Archive:
     def _tensors(self, blob: bytes, entry: str) -> dict[str, Tensor]:
         """Named tensors. Their pickle is checked as data first, then torch reads it."""
         source = f"{entry!r} in {self.path}"
-        damaged = CairnError(f"{source} is damaged or more than tensors; nothing of it was run.")
+        damaged = CairnError(f"{source} is damaged, or holds more than tensors; nothing in it was executed.")
         if blob[:2] != b"PK":
             raise damaged
         try:
@@ -116,7 +116,7 @@ class Archive:
         except Exception as error:  # damaged pickles raise anything
             raise damaged from error
         if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):
-            raise CairnError(f"{source} is something else than named tensors.")
+            raise CairnError(f"{source} does not hold named tensors.")
         if sum(w.numel() * w.element_size() for w in weights.values()) > len(blob) + LIMIT // 16:
             raise CairnError(f"{source} is refused: its tensors are larger than the file.")  # tensors of stride 0
         return {str(name): tensor.float() for name, tensor in weights.items()}
@@ -160,7 +160,7 @@ class Archive:
             raise CairnError(f"{self.path} lacks the tensor {name}.")
         tensor = self.weights.pop(name)
         if tensor.shape != shape:
-            raise CairnError(f"{self.path}: tensor {name} has shape {tuple(tensor.shape)} in place of {shape}.")
+            raise CairnError(f"{self.path}: tensor {name} has shape {tuple(tensor.shape)} instead of {shape}.")
         if not tensor.isfinite().all():
             raise CairnError(f"{self.path}: tensor {name} holds numbers that are not finite.")
         return tensor

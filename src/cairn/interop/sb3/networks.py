@@ -182,7 +182,7 @@ def _net_arch(archive: Archive, default: list[int], critic: str) -> tuple[list[i
     apart = listed.pop() if listed and isinstance(listed[-1], dict) else {}
     both = [[*listed, *(apart.get(key) or [])] for key in ("pi", critic)]
     if not all(type(width) is int and width > 0 for widths in both for width in widths):
-        raise CairnError(f"{archive.path}: its net_arch is {shown(told)}, which does not tell widths of layers.")
+        raise CairnError(f"{archive.path}: its net_arch is {shown(told)}, which does not give the widths of layers.")
     return both[0], both[1]
 
 

@@ -152,7 +152,9 @@ def load(blob: bytes, admitted: str, source: str) -> Any:
         return found
     except _Foreign as error:
         told = shown(str(error))
-        raise CairnError(f"{source} names {told!r}, which has no place there; nothing of it was run.") from None
+        raise CairnError(
+            f"{source} names {told!r}, which does not belong in such a file; nothing in it was executed."
+        ) from None
     except Exception as error:  # damaged pickles raise anything
         raise CairnError(f"{source} is cut short or damaged.") from error
 
