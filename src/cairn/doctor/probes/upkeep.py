@@ -122,14 +122,18 @@ class _Mallinfo(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_size_t)
-        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
     ]
 
 
 def _memory() -> tuple[int, int]:
     """Bytes that belong to this process alone, and bytes that malloc has handed out; 0 where the system does not say.
 
-    The first does not grow while a leak fills memory that was freed before. The second does not see small Python objects.
+    The first does not grow while a leak fills memory that was freed before. The second does not count small Python
+    objects.
     """
     try:
         resident, shared = map(int, Path("/proc/self/statm").read_text().split()[1:3])
