@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import cairn
-from cairn.algorithms import PPOConfig, build
+from cairn.algorithms import DQNConfig, PPOConfig, build
+from cairn.algorithms.dqn import DQN
 from cairn.algorithms.imitation.aggrevated import AggreVaTeD, AggreVaTeDConfig
 from cairn.algorithms.player import Player, Solo
 from cairn.algorithms.ppo import PPO
@@ -30,7 +31,9 @@ ALGORITHMS = {
     "ppo": (cairn.PPO, {"horizon": 64, "envs": 4, "lr": 1e-3, "memory_size": 32}, 4_000),
     "a2c": (cairn.A2C, {"horizon": 16, "envs": 8, "lr": 3e-3, "memory_size": 32}, 8_000),
     "reinforce": (cairn.Reinforce, {"envs": 16, "lr": 3e-3, "memory_size": 32}, 6_000),
+    "dqn": (cairn.DQN, {"envs": 2, "lr": 3e-3, "memory_size": 32, "hidden": 32, "learning_starts": 200}, 1_500),
 }
+ALGORITHMS["dqn"][1].update(batch_size=128, updates_per_step=0.1, target_every=50)
 
 
 def corridor(**args):
@@ -54,11 +57,17 @@ def test_it_cannot_be_solved_without_memory(name):
 
 
 @pytest.mark.parametrize(
-    ("kind", "length", "steps", "more"),
-    [("picture", 3, 2_000, {"lr": 1e-3}), ("masked", 5, 4_000, {"lr": 1e-3, "normalise_obs": True})],
+    ("name", "kind", "length", "steps", "more"),
+    [
+        ("ppo", "picture", 3, 2_000, {"lr": 1e-3}),
+        ("ppo", "masked", 5, 4_000, {"lr": 1e-3, "normalise_obs": True}),
+        ("dqn", "picture", 3, 1_200, {"lr": 1e-3, "batch_size": 64}),
+        ("dqn", "masked", 5, 1_500, {"normalise": True}),
+        ("dqn", "numbers", 6, 1_500, {"n_step": 3, "dueling": True}),
+    ],
 )
-def test_memory_reads_pictures_and_masked_observations(kind, length, steps, more):
-    model = trained("ppo", corridor(kind=kind, length=length), "gru", steps, **more)
+def test_memory_reads_pictures_and_masked_observations(name, kind, length, steps, more):
+    model = trained(name, corridor(kind=kind, length=length), "gru", steps, **more)
     assert model.evaluate(50).mean > 0.95
 
 
@@ -116,6 +125,25 @@ def test_ray_samplers_carry_the_state():
         pool.close()
 
 
+def test_ray_samplers_send_the_states_that_dqn_replays():
+    pytest.importorskip("ray")
+    cfg = DQNConfig(memory="lstm", memory_size=8, hidden=(8,))
+    pool = SamplerPool(Task("CartPole-v1"), 4, registry_maker(cfg), workers=2, seed=1, timeout=60)
+    try:
+        agent = DQN(cfg, SPEC)
+        pool.begin(agent, Order(50, seeds=(1, 2, 3, 4)), updates=0, generator=None)
+        played = list(pool.end())
+        state = torch.zeros(4, 16)
+        for obs, _, step, recorded in played:
+            torch.testing.assert_close(torch.from_numpy(recorded), state, rtol=1e-5, atol=1e-5)
+            with torch.no_grad():
+                state = agent.q.step(torch.from_numpy(obs), state)[1]
+            state[torch.from_numpy(step.terminated | step.truncated | ~step.valid)] = 0
+        assert any(step.terminated.any() for _, _, step, _ in played)
+    finally:
+        pool.close()
+
+
 def registry_maker(cfg):
     from cairn.algorithms.registry import maker
 
@@ -155,8 +183,9 @@ def test_memory_is_saved_loaded_and_resumed_exactly(name, tmp_path):
     assert cls.load(tmp_path / "policy").evaluate(20).returns == whole.evaluate(20).returns
 
 
-def test_predict_carries_the_state():
-    model = trained("ppo", corridor(), "gru")
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+def test_predict_carries_the_state(name):
+    model = trained(name, corridor(), "gru")
     cue = np.array([[1, 0], [-1, 0]], np.float32)
     nothing, end = np.zeros((2, 2), np.float32), np.array([[0, 1], [0, 1]], np.float32)
     _, state = model.predict(cue, deterministic=True)
@@ -174,9 +203,10 @@ def test_predict_carries_the_state():
         model.predict(cue[0], state=after)
 
 
+@pytest.mark.parametrize("config", [PPOConfig, DQNConfig])
 @pytest.mark.parametrize("memory", KINDS)
-def test_a_score_does_not_depend_on_how_episodes_are_grouped(memory):
-    agent = build(PPOConfig(memory=memory, hidden=(16,)), SPEC, seed=1)
+def test_a_score_does_not_depend_on_how_episodes_are_grouped(memory, config):
+    agent = build(config(memory=memory, hidden=(16,)), SPEC, seed=1)
     rows = np.random.default_rng(0).normal(size=(9, 5, 4)).astype(np.float32)
     many, one = Solo(agent, 5), Solo(agent, 1)
     together = []
@@ -192,14 +222,15 @@ def test_a_score_does_not_depend_on_how_episodes_are_grouped(memory):
             assert torch.equal(one.memories[0].state[one.places[0]], states[3])
 
 
+@pytest.mark.parametrize("config", [PPOConfig, DQNConfig])
 @pytest.mark.parametrize("memory", KINDS)
-def test_an_exported_policy_has_its_state_as_input_and_output(memory, tmp_path):
+def test_an_exported_policy_has_its_state_as_input_and_output(memory, config, tmp_path):
     ort = pytest.importorskip("onnxruntime")
-    agent = build(PPOConfig(memory=memory, hidden=(16,), memory_size=8), SPEC, seed=1)
+    agent = build(config(memory=memory, hidden=(16,), memory_size=8), SPEC, seed=1)
     serving.export_onnx(agent, tmp_path / "policy.onnx", task="CartPole-v1")
     serving.export_torchscript(agent, tmp_path / "policy.pt")
     session = ort.InferenceSession(str(tmp_path / "policy.onnx"))
-    width = agent.net.core.width
+    width = agent.core.width
     assert [(one.name, one.shape[1:]) for one in session.get_inputs()] == [("obs", [4]), ("memory", [width])]
     assert [one.name for one in session.get_outputs()] == ["action", "next_memory"]
     player, state = Player(agent), np.zeros((6, width), np.float32)
@@ -218,5 +249,8 @@ def test_those_without_memory_say_so():
     cfg = AggreVaTeDConfig(ReinforceConfig(memory="gru"))
     with pytest.raises(CairnError, match=r"agent.learner.memory is gru, and aggrevated has no memory"):
         AggreVaTeD(replace(cfg), SPEC)
-    with pytest.raises(CairnError, match="memory is 'rnn'"):
-        cairn.PPO("CartPole-v1", memory="rnn")
+    for model in (cairn.PPO, cairn.DQN):
+        with pytest.raises(CairnError, match="memory is 'rnn'"):
+            model("CartPole-v1", memory="rnn")
+    with pytest.raises(CairnError, match="sequence is 0; it must be at least 1"):
+        cairn.DQN("CartPole-v1", memory="gru", sequence=0)

@@ -1,8 +1,9 @@
 """Deep Q-learning (Mnih et al. 2015) with double Q-learning (van Hasselt et al. 2016) and n-step returns.
 
 Options, each with its paper: dueling streams (Wang et al. 2016) and quantiles of the return (Dabney et al. 2018), both
-in `nets/values.py`; prioritised replay (Schaul et al. 2016; `replay/prioritised.py`); and an ε for each environment, so
-that some explore more than others (Horgan et al. 2018).
+in `nets/values.py`; prioritised replay (Schaul et al. 2016; `replay/prioritised.py`); an ε for each environment, so
+that some explore more than others (Horgan et al. 2018); and memory of earlier observations, learned from sequences
+with stored states and burn-in (R2D2, Kapturowski et al. 2019; `replay/sequences.py`, `nets/recurrent_values.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cairn.core.errors import CairnError
 from cairn.core.losses import huber_td, importance, quantile_huber
 from cairn.core.schedules import Rate, Share, constant, linear
 from cairn.core.state import Parts
-from cairn.core.types import Spec, Transition, WeightedTransition
+from cairn.core.types import Sequences, Spec, Transition, WeightedTransition
 from cairn.nets.cnn import Vision, sees_images
 from cairn.nets.encoder import Encoder
 from cairn.nets.features import feature_net, share_statistics
@@ -31,6 +32,8 @@ from cairn.nets.health import dead_units
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
 from cairn.nets.own import NONE, Own, OwnNet
+from cairn.nets.recurrent import MemoryKind, RecurrentMemory
+from cairn.nets.recurrent_values import RecurrentValues
 from cairn.nets.seeding import seeded
 from cairn.nets.values import After, ReturnHead, q_net
 
@@ -72,6 +75,10 @@ class DQNConfig:
     relative_goals: bool = False  # observe the goal as its displacement from the achieved goal
     cnn: Vision = "nature"  # network that reads images: nature (Mnih et al. 2015) or impala (ResNet)
     bf16: bool = False  # compute convolutions in bfloat16: faster on processors that support it
+    memory: MemoryKind = "none"  # remember earlier observations: gru or lstm (R2D2); none: do not
+    memory_size: Count = 128  # units of the memory
+    sequence: Count = 16  # with memory: steps of a training sequence, through which gradients flow back
+    burn_in: Natural = 8  # with memory: steps before a training sequence that only bring its state up to date
 
 
 class DQN(BaseAgent):
@@ -93,11 +100,11 @@ class DQN(BaseAgent):
             )
         shape: Any = {"quantiles": cfg.quantiles, "dueling": cfg.dueling, "layer_norm": cfg.layer_norm}
         shape["activation"] = cfg.activation
-        shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16}
+        shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16, "memory": cfg.memory, "memory_size": cfg.memory_size}
+        read: Any = {"cnn": cfg.cnn, "bf16": cfg.bf16, "normalise": cfg.normalise, "images": cfg.memory != "none"}
+        _check_memory(cfg, own)
         with seeded(seed):
-            before = feature_net(
-                spec, own.network, cnn=cfg.cnn, bf16=cfg.bf16, normalise=cfg.normalise, orthogonal=False
-            )
+            before = feature_net(spec, own.network, orthogonal=False, **read)
             raw = sees_images(spec) or before is not None or own.critic is not None
             seen: Any = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals, "clip": cfg.clip_obs}
             self.encoder = Encoder(spec, raw=raw, **seen).to(device)
@@ -110,6 +117,7 @@ class DQN(BaseAgent):
         self.before = before
         self.target = copy.deepcopy(self.q)
         share_statistics(self.q, self.target)
+        self.core = self.q.core if isinstance(self.q, RecurrentValues) else None
         self.opt = Optimizer(self.q, lr=cfg.lr(0), eps=cfg.adam_eps, max_norm=cfg.max_norm)
         self.target_flat = Flat(self.target)
         # obs -> [N, actions] bool; None: all actions
@@ -121,8 +129,8 @@ class DQN(BaseAgent):
         self.training_parts: Parts = {"opt": self.opt, "generator": self.generator, "updates": self.updates}
 
     def judges_actions(self) -> bool:
-        """True: DQN has Q(s, a)."""
-        return True
+        """Whether Q(s, a) depends on s and a only: not with memory."""
+        return self.core is None
 
     def action_value(self, obs: Tensor, action: Tensor) -> Tensor:
         """Q(s, a) [B] for obs [B, ...] and action [B]."""
@@ -130,17 +138,28 @@ class DQN(BaseAgent):
         return q.gather(1, self.index(action)[:, None])[:, 0]
 
     @torch.no_grad()
-    def act(self, obs: Tensor, *, explore: bool) -> Tensor:
+    def act(self, obs: Tensor, *, explore: bool, memory: RecurrentMemory | None = None) -> Tensor:
         """Actions [N], or [N, k] of k choices, for obs [N, ...]; with `explore`, each is random with probability ε."""
-        return self._action(self._chosen(obs, explore))
+        if memory is None:
+            return self._action(self._chosen([obs], explore))
+        return self._action(memory.through(self._chosen, obs, explore))
 
-    def _chosen(self, obs: Tensor, explore: bool) -> Tensor:
+    def _chosen(self, given: list[Tensor], explore: bool) -> Any:
+        """Actions as numbers [N] for [obs]; for [obs, states] these and the next states."""
         if not explore:
-            return self._best(self.q(self.encoder(obs)), obs)
+            return self._greedy(*given)
+        obs = given[0]
         epsilon = torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)
         if self.cfg.epsilon_spread and len(obs) > 1:
             epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
-        return self.toss([obs, epsilon])
+        return self.toss([obs, epsilon, *given[1:]])
+
+    def _greedy(self, obs: Tensor, state: Tensor | None = None) -> Any:
+        if state is None:
+            return self._best(self.q(self.encoder(obs)), obs)
+        assert isinstance(self.q, RecurrentValues)  # no other network has states
+        q, after = self.q.step(self.encoder(obs), state)
+        return self._best(q, obs), after
 
     def index(self, action: Tensor) -> Tensor:
         """Actions [B], or [B, k] of k choices, as numbers of their combinations [B]."""
@@ -169,11 +188,12 @@ class DQN(BaseAgent):
             found = (found[:, :, None] & part[:, None]).flatten(1)
         return found
 
-    def _toss(self, seen: list[Tensor]) -> Tensor:
-        """ε-greedy actions for `seen`, a list of obs [N, ...] and ε."""
-        obs, epsilon = seen
-        coin = torch.rand(len(obs), generator=self.generator, device=obs.device)
-        return torch.where(coin < epsilon, self.dice(obs), self._best(self.q(self.encoder(obs)), obs))
+    def _toss(self, given: list[Tensor]) -> Any:
+        """As `_chosen`, ε-greedily, for [obs, ε] or [obs, ε, states]."""
+        obs, epsilon, *state = given
+        random = torch.rand(len(obs), generator=self.generator, device=obs.device) < epsilon
+        dice, best = self.dice(obs), self._greedy(obs, *state)
+        return (torch.where(random, dice, best[0]), best[1]) if state else torch.where(random, dice, best)
 
     def dice(self, obs: Tensor) -> Tensor:
         """Random actions [N], uniform over the allowed ones."""
@@ -194,14 +214,16 @@ class DQN(BaseAgent):
         return out
 
     @torch.no_grad()
-    def td_target(self, batch: Transition, seen: Tensor) -> Tensor:
+    def td_target(self, batch: Transition, seen: Tensor, read: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """y = R + γᵏ(1 - term) Q'(s', a*), with a* from Q if `double`, else from Q'; [B], or quantiles [B, K].
 
-        The batch is encoded; `seen` are its next observations before encoding.
+        The batch is encoded; `seen` are its next observations before encoding. With memory, `read` is what the heads of
+        Q and Q' read of them.
         """
-        judged = self._judge(self.target, batch.next_obs)
+        mine, theirs = read or (batch.next_obs, batch.next_obs)
+        judged = self._judge(_head(self.target), theirs)
         mean = judged.mean(-1) if self.cfg.quantiles else judged
-        best = self._best(self.q(batch.next_obs) if self.cfg.double else mean, seen)
+        best = self._best(_head(self.q)(mine) if self.cfg.double else mean, seen)
         reward, discount = (x[:, None] if self.cfg.quantiles else x for x in (batch.reward, batch.discount))
         target = torch.addcmul(reward, discount, _of(judged, best))
         return target if self.cfg.q_range is None else target.clamp(*self.cfg.q_range)
@@ -213,27 +235,60 @@ class DQN(BaseAgent):
         if isinstance(batch, WeightedTransition):
             batch = replace(batch, weight=importance(batch.weight, self.cfg.priority_beta(self.progress)))
         metrics = self.learn(batch, int(self.updates) % self.cfg.target_every == 0)
-        return {**metrics, "train/dead_units": lambda: dead_units((self.q, self.encoder(batch.obs)))}
+        rows = batch.obs if self.core is None else batch.obs.flatten(0, 1)
+        return {**metrics, "train/dead_units": lambda: dead_units((self.q, self.encoder(rows)))}
 
     def _learn(self, batch: Transition, move_target: bool) -> dict[str, Tensor]:
-        seen = batch.next_obs
-        if self.before is not None:
-            self.before.observe(batch.obs)
-        batch = self.encoder.learn(batch)
-        q, target = _of(self._judge(self.q, batch.obs), self.index(batch.action)), self.td_target(batch, seen)
+        seen, read = batch.next_obs, None
+        if isinstance(batch, Sequences):
+            batch, read = self._unrolled(batch)
+        else:
+            if self.before is not None:
+                self.before.observe(batch.obs)
+            batch = self.encoder.learn(batch)
+        q = _of(self._judge(_head(self.q), batch.obs), self.index(batch.action))
+        target = self.td_target(batch, seen, read)
         distance = quantile_huber if self.cfg.quantiles else huber_td
-        weight = batch.weight if isinstance(batch, WeightedTransition) else None
+        weight = batch.weight if isinstance(batch, (WeightedTransition, Sequences)) else None
         loss = distance(q, target, weight)
         self.opt.step(loss)
         if move_target:
             lerp_(self.target_flat, self.opt.flat, self.cfg.tau)
         metrics = {"train/loss": loss.detach(), "train/q_mean": q.detach()}
-        if weight is not None:
+        if isinstance(batch, WeightedTransition):
             metrics["train/td_error"] = (target - q.detach()).view(len(q), -1).mean(-1).abs()
         return metrics
+
+    def _unrolled(self, batch: Sequences) -> tuple[Sequences, tuple[Tensor, Tensor]]:
+        """The steps to learn from with what is known at each as `obs` [L · B, ...]; what Q and Q' know afterwards."""
+        assert isinstance(self.q, RecurrentValues) and isinstance(self.target, RecurrentValues)
+        rows = batch.obs.flatten(0, 1)
+        if self.before is not None:
+            self.before.observe(rows)
+        obs = self.encoder.learn_obs(rows).unflatten(0, batch.begins.shape)
+        batch = replace(batch, obs=obs, next_obs=self.encoder(batch.next_obs))
+        known, mine = self.q.unroll(batch, self.cfg.burn_in)
+        with torch.no_grad():
+            _, theirs = self.target.unroll(batch, self.cfg.burn_in)
+        return replace(batch, obs=known), (mine, theirs)
+
+
+def _head(net: nn.Module) -> nn.Module:
+    """What gives values of encoded observations or, with memory, of what is known."""
+    return net.head if isinstance(net, RecurrentValues) else net
 
 
 def _of(judged: Tensor, action: Tensor) -> Tensor:
     """Select one action each from [B, actions] or [B, actions, K]: [B] or [B, K]."""
     at = action[:, None] if judged.dim() == 2 else action[:, None, None].expand(-1, -1, judged.shape[2])
     return judged.gather(1, at)[:, 0]
+
+
+def _check_memory(cfg: DQNConfig, own: Own) -> None:
+    """Raise CairnError where memory is combined with what it does not work with."""
+    if cfg.memory == "none":
+        return
+    if cfg.priority:
+        raise CairnError(f"agent.priority is {cfg.priority:g}; with agent.memory {cfg.memory} it must be 0.")
+    if own.critic is not None:
+        raise CairnError(f"agent.memory is {cfg.memory}; it works with a network of your own, not with critic.")

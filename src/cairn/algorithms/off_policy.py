@@ -14,6 +14,7 @@ from cairn.replay.hindsight import Hindsight
 from cairn.replay.prioritised import Prioritised
 from cairn.replay.protocol import Replay, ReplayPlan
 from cairn.replay.ring import Ring
+from cairn.replay.sequences import SequenceReplay
 
 
 def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: TrainingRun) -> None:
@@ -24,8 +25,8 @@ def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: Trai
         order = Order(collector.rows, run.progress, random=run.step < cfg.learning_starts, seeds=seeds)
         collector.begin(agent, order, updates=run.updates, generator=replay.generator)
         learn(agent, replay, run)
-        for obs, action, step, _ in collector.end():
-            replay.add(obs, action, step)
+        for obs, action, step, recorded in collector.end():
+            replay.add(obs, action, step, recorded)
             run.advance(step, step.valid)
         if metrics := collector.metrics(run.updates):
             run.log(metrics)
@@ -50,17 +51,7 @@ def make_replay(agent: Agent, plan: ReplayPlan) -> Replay:
     cfg: Any = agent.cfg
     hindsight = plan.hindsight != "off"
     rule = plan.goal_rule() if hindsight else None  # an error here must come before a file is made
-    common: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "generator": plan.generator}
-    common |= {"slack": plan.slack, "folder": plan.folder}
-    steps: Ring | Frames
-    if plan.spec.stack > 1:  # store every frame once
-        must_fit(cfg.capacity, Frames.bytes_each(plan.spec, cfg.frame_bytes), mapped=plan.folder is not None)
-        size = (cfg.capacity + 2 * plan.slack * plan.num_envs) * Frames.bytes_each(plan.spec)  # of the GPU's copy
-        frames = {"frame_bytes": cfg.frame_bytes, "device": roomy(plan.device, size)}
-        steps = Frames(cfg.capacity, plan.num_envs, plan.spec, **frames, **common)
-    else:
-        must_fit(cfg.capacity, Ring.bytes_each(plan.spec), mapped=plan.folder is not None)
-        steps = Ring(cfg.capacity, plan.num_envs, plan.spec, **common)
+    steps = _steps(cfg, plan, cfg.capacity)
     if cfg.priority > 0:
         return Prioritised(steps, alpha=cfg.priority, folder=plan.folder)
     if rule is None or isinstance(steps, Frames):
@@ -68,3 +59,28 @@ def make_replay(agent: Agent, plan: ReplayPlan) -> Replay:
     assert plan.spec.goal is not None  # a rule needs goals
     strategy: Any = plan.hindsight
     return Hindsight(steps, plan.spec.goal, rule, strategy=strategy, k=plan.hindsight_k, folder=plan.folder)
+
+
+def make_sequences(agent: Any, plan: ReplayPlan) -> Replay:
+    """A replay of sequences for an agent with memory, of at least one sequence per environment; else `make_replay`."""
+    if agent.core is None:
+        return make_replay(agent, plan)
+    cfg, width = agent.cfg, agent.core.width
+    assert plan.hindsight == "off"  # a run refuses it: stored states have read the old goals
+    capacity = max(cfg.capacity, plan.num_envs * (cfg.burn_in + cfg.sequence))
+    steps = _steps(cfg, plan, capacity, beside=4 * width)
+    return SequenceReplay(steps, length=cfg.sequence, burn_in=cfg.burn_in, width=width, folder=plan.folder)
+
+
+def _steps(cfg: Any, plan: ReplayPlan, capacity: int, *, beside: int = 0) -> Ring | Frames:
+    """Where steps are stored; `beside` are the bytes that are kept of each elsewhere."""
+    common: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "generator": plan.generator}
+    common |= {"slack": plan.slack, "folder": plan.folder}
+    mapped = plan.folder is not None
+    if plan.spec.stack == 1:
+        must_fit(capacity, Ring.bytes_each(plan.spec) + beside, mapped=mapped)
+        return Ring(capacity, plan.num_envs, plan.spec, **common)
+    must_fit(capacity, Frames.bytes_each(plan.spec, cfg.frame_bytes) + beside, mapped=mapped)  # each frame once
+    size = (capacity + 2 * plan.slack * plan.num_envs) * Frames.bytes_each(plan.spec)  # of the GPU's copy
+    frames = {"frame_bytes": cfg.frame_bytes, "device": roomy(plan.device, size)}
+    return Frames(capacity, plan.num_envs, plan.spec, **frames, **common)

@@ -17,7 +17,7 @@ from cairn.algorithms import hiro, imitation
 from cairn.algorithms.a2c import A2C, A2CConfig
 from cairn.algorithms.dqn import DQN, DQNConfig
 from cairn.algorithms.imported import Imported, ImportedConfig
-from cairn.algorithms.off_policy import make_replay, off_policy
+from cairn.algorithms.off_policy import make_replay, make_sequences, off_policy
 from cairn.algorithms.on_policy import on_policy
 from cairn.algorithms.ppo import PPO, PPOConfig
 from cairn.algorithms.reinforce import Reinforce, ReinforceConfig
@@ -203,7 +203,15 @@ for _entry in (
         prepare=imitation.from_expert,
         **IMITATION,
     ),
-    Algorithm("dqn", DQNConfig, DQN, masks=True, own=("network", "critic"), by_hand=DQNByHand, **OFF_POLICY),
+    Algorithm(
+        "dqn",
+        DQNConfig,
+        DQN,
+        masks=True,
+        own=("network", "critic"),
+        by_hand=DQNByHand,
+        **OFF_POLICY | {"replay": make_sequences},
+    ),
     Algorithm(
         "hiro",
         hiro.HIROConfig,

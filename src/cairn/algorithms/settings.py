@@ -36,6 +36,14 @@ def in_single_precision(cfg: Any) -> Any:
     return replace(cfg, **changes, **({"bf16": False} if getattr(cfg, "bf16", False) else {}))
 
 
+def no_hindsight(cfg: Any) -> str:
+    """Why hindsight cannot be used with a config; "" if it can."""
+    if why := algorithm_of(cfg).hindsight:
+        return why
+    remembers = setting(cfg, "memory", "none") != "none"
+    return "hindsight works without memory only; leave one of hindsight and agent.memory out." if remembers else ""
+
+
 def relabels_goals(cfg: Any) -> bool:
     """Whether a config itself asks for hindsight, apart from a recipe's `hindsight`."""
     return bool(getattr(cfg, "high_hindsight", 0.0) > 0)

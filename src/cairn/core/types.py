@@ -189,6 +189,25 @@ class WeightedTransition(Transition):
 
 
 @dataclass(frozen=True)
+class Sequences(Transition):
+    """B sequences of consecutive steps for an agent with memory: first steps that only warm its state up, then L steps.
+
+    obs     [T, B, ...] of all steps, time first: the warm-up, the L steps, and n - 1 more that n-step returns look at
+    begins  [T, B] bool: where a step begins an episode, whose state is zero
+    state   [B, width] before the first step
+    after   [L · B] which of the steps behind the warm-up, in rows of B, has `next_obs` as its successor
+    weight  [L · B] of a step in the mean: 0 where there is none
+
+    action, reward, next_obs and discount [L · B, ...] are those of the L steps, as in `Transition`.
+    """
+
+    begins: Tensor
+    state: Tensor
+    after: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
 class SubgoalBatch:
     """Steps under a subgoal, from which the low level of a hierarchy learns.
 

@@ -12,6 +12,8 @@ from cairn.core.types import Spec
 from cairn.nets.cnn import CNN, Vision, image_net, sees_images
 from cairn.nets.features import FeatureNet
 from cairn.nets.mlp import MLP, Activation, Linear
+from cairn.nets.recurrent import MemoryKind, Recurrent
+from cairn.nets.recurrent_values import RecurrentValues
 
 
 class ReturnHead(nn.Module):
@@ -73,16 +75,26 @@ def q_net(
     layer_norm: bool = False,
     activation: Activation = "relu",
     before: FeatureNet | None = None,
+    memory: MemoryKind = "none",
+    memory_size: int = 0,
 ) -> nn.Module:
     """The Q-network of a task: convolutional for images, else an MLP of `hidden` units over `width` inputs.
 
-    `quantiles=0` predicts only the mean of the return. `before` makes the features that the MLP reads.
+    `quantiles=0` predicts only the mean of the return. `before` makes the features that the MLP reads; with memory it
+    reads also the output of a recurrent cell of `memory_size` units.
     """
-    if before is not None:
+    if before is not None or memory != "none":
         settings: Any = {"quantiles": quantiles, "dueling": dueling, "layer_norm": layer_norm}
         settings["activation"] = activation
-        numbers = replace(spec, obs_shape=(before.features,), obs_dtype="float32", parts=(), masked=0)
-        return After(before, q_net(numbers, before.features, hidden, actions, **settings))
+        width = width if before is None else before.features
+        core = None if memory == "none" else Recurrent(memory, width, memory_size)
+        width += 0 if core is None else core.size
+        numbers = replace(spec, obs_shape=(width,), obs_dtype="float32", parts=(), masked=0)
+        head = q_net(numbers, width, hidden, actions, **settings)
+        if core is not None:
+            return RecurrentValues(core, head, before)
+        assert before is not None
+        return After(before, head)
     images = sees_images(spec)
     if not quantiles and not dueling:
         if images:

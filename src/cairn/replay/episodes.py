@@ -30,7 +30,7 @@ class Episodes:
         self.sums = [Sums(name, array) for name, array in self.storage.arrays.items()]
         self.open = np.zeros(ring.num_envs, np.int32)  # the first row of each environment's open episode
 
-    def add(self, obs: Array, action: Array, step: Step) -> None:
+    def add(self, obs: Array, action: Array, step: Step, recorded: Array | None = None) -> None:
         """Store a step in the ring and record which episodes end with it."""
         row = self.ring.rows
         self.start[row % self.ring.size] = self.open

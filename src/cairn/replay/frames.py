@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Generator, Tensor
 
 from cairn.core.types import Array, Spec, Step, Transition
@@ -81,7 +82,7 @@ class Frames(EvenDraw):
     def __len__(self) -> int:
         return (self.ring.rows - self.first) * self.num_envs
 
-    def add(self, obs: Array, action: Array, step: Step) -> None:
+    def add(self, obs: Array, action: Array, step: Step, recorded: Array | None = None) -> None:
         """Store a step of every environment: its next frame and, at the start of an episode, its first frame."""
         self._write(obs, (self.real == 0) & step.valid)
         self.real += 1
@@ -124,6 +125,14 @@ class Frames(EvenDraw):
         """The transitions that start at these cells [B]."""
         numbers = self.ring.gather(cell)
         return replace(numbers, obs=self._stacks(numbers.obs), next_obs=self._stacks(numbers.next_obs))
+
+    def observations(self, at: Array) -> Tensor:
+        """obs for stored cells (modulo the ring)."""
+        return self._stacks(torch.from_numpy(self.ring.observations(at)))
+
+    def successors(self, at: Array) -> Tensor:
+        """next_obs for stored cells (modulo the ring)."""
+        return self._stacks(torch.from_numpy(self.ring.successors(at)))
 
     def _stacks(self, numbers: Tensor) -> Tensor:
         """The observations [B, channels, height, width] for frame numbers [B, 2]."""

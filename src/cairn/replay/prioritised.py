@@ -55,7 +55,7 @@ class Prioritised:
     def __len__(self) -> int:
         return len(self.replay)
 
-    def add(self, obs: Array, action: Array, step: Step) -> None:
+    def add(self, obs: Array, action: Array, step: Step, recorded: Array | None = None) -> None:
         self.replay.add(obs, action, step)
         self._set_row(self.ring.rows - 1, self.peak * step.valid)
         while self.first < self.replay.first:  # rows that are no longer stored

@@ -41,8 +41,11 @@ class Replay(Checkpointable, Protocol):
         """Batches that may be drawn together before the first of them is learned from."""
 
     def __len__(self) -> int: ...
-    def add(self, obs: Array, action: Array, step: Step) -> None:
-        """Store one step of N environments: obs [N, ...], action [N] or [N, dim]."""
+    def add(self, obs: Array, action: Array, step: Step, recorded: Array) -> None:
+        """Store one step of N environments: obs [N, ...], action [N] or [N, dim].
+
+        `recorded` [N, k] is what the agent's memory recorded of it; k is 0 without one.
+        """
 
     def sample(self, batch: int) -> Transition:
         """A batch of `batch` transitions."""

@@ -115,7 +115,7 @@ class Ring(EvenDraw):
         """The ring itself, as `Frames.ring` is that of a replay of frames."""
         return self
 
-    def add(self, obs: Array, action: Array, step: Step) -> None:
+    def add(self, obs: Array, action: Array, step: Step, recorded: Array | None = None) -> None:
         """Store one step of every environment: obs [N, ...], which is the last step's `obs`, and the action."""
         at = self.rows % self.size
         row = {
@@ -153,6 +153,10 @@ class Ring(EvenDraw):
         self.final[places] = found
         self.arrays["final_at"][at, which] = places + 1
         self.finals += len(found)
+
+    def observations(self, at: Array) -> Array:
+        """A copy of obs for stored cells (modulo the ring)."""
+        return self.cells["obs"].take(at, 0, mode="wrap")
 
     def successors(self, at: Array) -> Array:
         """A copy of next_obs for stored cells (modulo the ring)."""

@@ -17,7 +17,7 @@ from cairn.core.types import Array
 # the files of all replays; after a failed start only these are removed
 NAMES = ["obs", "final", "final_at", "action", "reward", "terminated", "truncated", "valid"]  # of a ring
 NAMES += ["episode_start", "episode_end", "target", "window_cell", "window_length"]  # of episodes and windows
-NAMES += ["frames", "packed", "place", "length", "priorities", "advantage"]
+NAMES += ["frames", "packed", "place", "length", "priorities", "advantage", "state"]
 
 
 class Storage:

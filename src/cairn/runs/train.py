@@ -15,7 +15,7 @@ import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source, check_unchanged, checksums
 from cairn.algorithms.registry import AgentConfig, Algorithm, able_by_hand, algorithm_of, maker
-from cairn.algorithms.settings import capped_capacity, most_useful, relabels_goals
+from cairn.algorithms.settings import capped_capacity, most_useful, no_hindsight, relabels_goals
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.collect.ray import SamplerPool
@@ -272,8 +272,8 @@ def check(recipe: Recipe) -> None:
 def _check_replay(recipe: Recipe) -> None:
     """Refuse hindsight, priorities and levels for algorithms that do not have them."""
     algorithm, hindsight = algorithm_of(recipe.agent), recipe.hindsight != "off"
-    if hindsight and algorithm.hindsight:
-        raise CairnError(algorithm.hindsight)
+    if hindsight and (why := no_hindsight(recipe.agent)):
+        raise CairnError(why)
     learners = algorithm.learners(recipe.agent)
     if any(one.config.priority for one in learners.values()) and (hindsight or "" not in learners):
         raise CairnError("prioritised replay works neither with hindsight nor with hiro; set agent.priority to 0.")

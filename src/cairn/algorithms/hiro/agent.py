@@ -2,9 +2,8 @@
 
 Every c steps a high level μʰⁱ(s) chooses a displacement g of some coordinates of the observation. The low level
 μˡᵒ(s, g) is rewarded for reaching it: r = -‖s + g - s'‖. The paper updates g at every step, h(s, g, s') = s + g - s',
-so
-that the target s + g stays fixed. We store the target, and show it to the low level as a displacement. So the low level
-is an ordinary goal-conditioned learner, and a policy that was trained on goals alone can replace it.
+so that the target s + g stays fixed. We store the target, and show it to the low level as a displacement. So the low
+level is an ordinary goal-conditioned learner, and a policy that was trained on goals alone can replace it.
 
 The high level learns from windows that earlier low levels played. For each, the correction finds the subgoal that would
 most likely have made the present low level take the window's actions: B windows × K candidates × c steps in one pass.
@@ -32,6 +31,7 @@ from cairn.core.checks import AnyIndices, Count, Indices, Lengths, NonNegative, 
 from cairn.core.errors import CairnError
 from cairn.core.state import Part
 from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
+from cairn.nets.remembering import no_memory
 
 LevelConfig = DQNConfig | SACConfig | TD3Config
 Level = DQN | SAC | TD3
@@ -97,6 +97,8 @@ class HIRO(BaseAgent):
         low = replace(cfg.low, relative_goals=True)
         self.low = level(low, low_spec, seed=seed + 1, device=device)
         self.levels: Mapping[str, Agent] = {"high": self.high, "low": self.low}
+        for name, one in self.levels.items():
+            no_memory(one.cfg.memory if one.memory(1) else "none", "hiro", f"agent.{name}.memory")
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros(2, dtype=torch.int64)  # updates of the high and of the low level
         self.policy_parts: Mapping[str, Part] = _both(self.high.policy_parts, self.low.policy_parts)
@@ -219,13 +221,8 @@ class HIRO(BaseAgent):
         here = start[:, self.positions]
         asked = window.target - here
         displacement = self.corrected(window, asked)
-        batch = Transition(
-            start,
-            self.high_action(displacement),
-            self.cfg.high_scale * window.reward,
-            window.next_obs,
-            self.cfg.high.gamma * (~window.terminated).float(),
-        )
+        reward, discount = self.cfg.high_scale * window.reward, self.cfg.high.gamma * (~window.terminated).float()
+        batch = Transition(start, self.high_action(displacement), reward, window.next_obs, discount)
         metrics = self.high.update(batch)
         changed = ((displacement - asked).abs() > 1e-6 * self.range).any(-1).float().mean()
         named = {f"high/{name.removeprefix('train/')}": value for name, value in metrics.items()}

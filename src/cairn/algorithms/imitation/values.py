@@ -95,7 +95,9 @@ class Critics:
 
     def __init__(self, agent: Agent | None, name: str = "the expert", *, near: float = 0.0) -> None:
         if agent is None or not agent.judges_actions():
-            raise CairnError(f"{name} has no Q function, as sac, td3 and dqn have; set agent.values to rollouts.")
+            raise CairnError(
+                f"{name} has no Q function, as sac, td3 and dqn without memory have; set agent.values to rollouts."
+            )
         self.agent, self.near = agent, near
         self.any_action = self.q
 

@@ -66,6 +66,8 @@ def _check(agent: Any, kind: str) -> None:
         why = "it was trained with action masks, which are read by sb3-contrib and not there"
     elif agent.own is not None and agent.own.names():
         why = "its networks are your own"
+    elif agent.core is not None:
+        why = f"it remembers earlier observations by agent.memory {agent.cfg.memory}, and there is none"
     elif spec.parts:
         why = f"its observation has several parts ({', '.join(part.name for part in spec.parts)})"
     elif isinstance(spec.action, (Composite, MultiDiscrete)):
