@@ -213,8 +213,11 @@ WRONG = [
     # sweep, tune
     (["sweep"], "name a recipe to sweep"),
     (["sweep", "cartpole-ppo", "--agent.gamma", "2"], "agent.gamma is 2; it must be between 0 and 1."),
-    (["sweep", "cartpole-ppo", "--seeds", "none"], "--seeds is none; it must be a whole number."),
-    (["sweep", "cartpole-ppo", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
+    (["sweep", "cartpole-ppo", "--seeds", "none"], "--seeds is none; write a number of seeds, 101-108, or seeds such as 1,2,7."),
+    (["sweep", "cartpole-ppo", "--seeds", "0"], "--seeds is 0; it must name 1 to 1,000 seeds, each once."),
+    (["sweep", "cartpole-ppo", "--seeds", "7-3"], "--seeds is 7-3; it must name 1 to 1,000 seeds, each once."),
+    (["sweep", "cartpole-ppo", "--seeds", "1,1"], "--seeds is 1,1; it must name"),
+    (["sweep", "cartpole-ppo", "--on", "mars"], "--on is mars; write ray, or the address of a Ray cluster"),
     (["sweep", "cartpole-ppo", "--seed", "3"], "leave out --seed and --resume"),
     (["sweep", "cartpole-ppo", "--resume"], "leave out --seed and --resume"),
     (["sweep", "cartpole-ppo", "--sedes", "3"], "Did you mean --seeds?"),

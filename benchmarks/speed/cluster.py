@@ -3,6 +3,7 @@
     python -m benchmarks.speed.cluster scale [--samplers 1 2 4 8 16 32 64] [--sleep 0.01] [--record]
     python -m benchmarks.speed.cluster overhead [--env BipedalWalker-v3] [--workers 2] [--envs 16] [--record]
     python -m benchmarks.speed.cluster chaos NAME [--kills 10] [--nodes 4] [any option of cairn train]
+    python -m benchmarks.speed.cluster sweep NAME [--trials 8] [--nodes 2] [any option of cairn train]
 
 `scale` has samplers of one environment each that sleeps at every step, so that none needs a core of its own. Efficiency
 is their steps a second over those that as many alone would take. `overhead` has samplers play a task that works, with a
@@ -222,6 +223,34 @@ def chaos(args: Sequence[str], kills: int, every: float, nodes: int, out: Path) 
     return {"name": f"cluster-chaos-{args[0]}", "settings": settings, **told_of, **last, **ended}
 
 
+def sweep_with_a_loss(args: Sequence[str], trials: int, nodes: int, out: Path) -> dict[str, Any]:
+    """A sweep through Ray; a node is removed once half of the seeds have a checkpoint."""
+    from cairn.search.places import place
+    from cairn.search.sweep import sweep, table
+
+    with cluster(nodes, 1) as made:
+        removed = threading.Event()
+
+        def remove_one() -> None:
+            while sum(any((out / f"s{seed}" / "checkpoints").glob("*")) for seed in seeds) < trials // 2:
+                time.sleep(0.2)
+            made.remove_node(next(node for node in made.list_all_nodes() if node is not made.head_node))
+            removed.set()
+
+        seeds = range(101, 101 + trials)
+        threading.Thread(target=remove_one, daemon=True).start()
+        size = {"jobs": 1, "trials": trials, "cpus": 1, "gpus": 0}
+        begun = time.perf_counter()
+        found = sweep(args[0], args[1:], seeds, out, place=lambda: place(made.address, out, **size), episodes=20)
+    print(table(found))
+    rows = [
+        {"seed": t.seed, "score": t.figure, "steps": t.steps, "seconds": t.seconds, "fault": t.fault} for t in found
+    ]
+    settings = {"recipe": args[0], "options": list(args[1:]), "trials": trials, "nodes": nodes}
+    ended = {"nodes_removed": int(removed.is_set()), "seconds": time.perf_counter() - begun}
+    return {"name": f"cluster-sweep-{args[0]}", "settings": settings, **ended, "rows": rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.speed.cluster")
     kind = parser.add_subparsers(dest="kind", required=True)
@@ -240,13 +269,19 @@ def main() -> None:
     two.add_argument("--every", type=float, default=5.0)
     two.add_argument("--nodes", type=int, default=4)
     two.add_argument("--out", type=Path, required=True)
-    for each in (one, cost, two):
+    seeds = kind.add_parser("sweep")
+    seeds.add_argument("--trials", type=int, default=8)
+    seeds.add_argument("--nodes", type=int, default=2)
+    seeds.add_argument("--out", type=Path, required=True)
+    for each in (one, cost, two, seeds):
         each.add_argument("--record", action="store_true")
     args, rest = parser.parse_known_args()
     if args.kind == "scale":
         entry = scale(args.samplers, args.sleep, args.seconds, args.nodes)
     elif args.kind == "overhead":
         entry = overhead(args.env, args.workers, args.envs, args.seconds)
+    elif args.kind == "sweep":
+        entry = sweep_with_a_loss(rest, args.trials, args.nodes, args.out)
     else:
         entry = chaos(rest, args.kills, args.every, args.nodes, args.out)
     if args.record:

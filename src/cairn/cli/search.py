@@ -11,11 +11,12 @@ from cairn.cli.options import asks_for_help, parse_known, peek
 from cairn.cli.paths import import_from_here
 from cairn.cli.recipes import Which, base_recipe, changed, named
 from cairn.cli.usage import Command, lines_of
-from cairn.core.checks import Count
+from cairn.core.checks import Count, Natural
 from cairn.core.errors import CairnError
 from cairn.core.terminal import wrapped
 
 T = TypeVar("T")
+MOST_SEEDS = 1_000
 ITS_OWN_SEEDS = (
     "a sweep sets the seeds (--seeds 5: seeds 1 to 5) and resumes unfinished runs; leave out --seed and --resume."
 )
@@ -25,8 +26,11 @@ ITS_OWN_SEEDS = (
 class SweepOptions:
     """Train several seeds of a recipe and score the best policy of each. Interrupted runs are resumed."""
 
-    seeds: Count = 5  # number of seeds; 5 trains seeds 1 to 5
-    jobs: Count = 1  # trainings that run at the same time
+    seeds: str = "5"  # seeds: 5 is 1 to 5; 101-108 is 101 to 108; 1,2,7 are these three
+    jobs: Count = 1  # trainings that run at the same time on this machine
+    on: str = ""  # train on a Ray cluster: ray (on this machine), auto, HOST:6379 or ray://HOST:10001
+    cpus: Count = 1  # cores of each training, with --on
+    gpus: Natural = 0  # GPUs of each training, with --on
     episodes: Count = 100  # evaluation episodes of each best policy
     out: str = ""  # folder of the runs; default: runs/sweep-NAME
     trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
@@ -38,6 +42,9 @@ class TuneOptions:
 
     trials: Count = 20  # number of settings to try, the recipe's own included
     jobs: Count = 1  # trainings that run at the same time
+    on: str = ""  # train on a Ray cluster: ray (on this machine), auto, HOST:6379 or ray://HOST:10001
+    cpus: Count = 1  # cores of each training, with --on
+    gpus: Natural = 0  # GPUs of each training, with --on
     vary: str = ""  # agent settings to vary, separated by commas, such as lr,gamma; default: the usual ones
     out: str = ""  # folder of the trials; default: runs/tune-NAME
     trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
@@ -53,15 +60,18 @@ def command_sweep(args: list[str]) -> int:
 
     from cairn.runs.policy_card import runs_code
     from cairn.runs.train import check as check_recipe_can_train
+    from cairn.search.places import place
     from cairn.search.sweep import sweep, table
 
     check_recipe_can_train(recipe)  # report mistakes before anything starts
+    seeds, folder = _seeds(options.seeds), _folder(options.out, f"sweep-{base.name}")
+    size = {"jobs": options.jobs, "trials": len(seeds), "cpus": options.cpus, "gpus": options.gpus}
     trials = sweep(
         words[0],
         changes,
-        range(1, options.seeds + 1),
-        _folder(options.out, f"sweep-{base.name}"),
-        jobs=options.jobs,
+        seeds,
+        folder,
+        place=lambda: place(options.on, folder, **size),
         episodes=options.episodes,
         trust=options.trust or runs_code(recipe.judged_task),  # the user typed the task
     )
@@ -81,14 +91,31 @@ def command_tune(args: list[str]) -> int:
     if options.vary and not all(names):
         raise CairnError(f"--vary is {options.vary}; it must be names of agent settings, such as lr,gamma.")
 
+    from cairn.search.places import place
     from cairn.search.tune import table, tune
 
     folder = _folder(options.out, f"tune-{base.name}")
     varied = names if options.vary else []
-    study = tune(recipe, varied, folder, trials=options.trials, jobs=options.jobs, seed=recipe.seed)
+    size = {"jobs": options.jobs, "trials": options.jobs, "cpus": options.cpus, "gpus": options.gpus}
+    where = lambda: place(options.on, folder, **size)  # noqa: E731
+    study = tune(recipe, varied, folder, trials=options.trials, jobs=options.jobs, place=where, seed=recipe.seed)
     print(table(study, recipe))
     print(wrapped(f"The best settings are a recipe: cairn train {folder / 'best.json'}", "  "))
     return 0
+
+
+def _seeds(text: str) -> list[int]:
+    """The seeds that `--seeds` names. Raises CairnError for anything else."""
+    found: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdecimal() or bool(dash) != high.isdecimal() or max(len(low), len(high)) > 9:
+            raise CairnError(f"--seeds is {text}; write a number of seeds, 101-108, or seeds such as 1,2,7.")
+        alone = not dash and "," not in text
+        found += range(1, int(low) + 1) if alone else range(int(low), int(high or low) + 1)
+    if not found or len(set(found)) < len(found) or len(found) > MOST_SEEDS:
+        raise CairnError(f"--seeds is {text}; it must name 1 to {MOST_SEEDS:,} seeds, each once.")
+    return found
 
 
 def _own(cls: type[T], args: list[str], command: str) -> tuple[T, list[str]]:

@@ -1,13 +1,10 @@
-"""One recipe with several seeds: one process per seed, `jobs` at a time. Interrupted seeds are resumed."""
+"""One recipe with several seeds, each a training of its own (places.py says where). Interrupted seeds are resumed."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +18,7 @@ from cairn.core.untrusted import MIB, read_bytes, read_json
 from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.runs.config import read_recipe
 from cairn.runs.curves import read_curves
-
-CAIRN = (sys.executable, "-m", "cairn")
+from cairn.search.places import Finished, Place, run
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,14 @@ class Trial:
 
 
 def sweep(
-    name: str, options: Sequence[str], seeds: Sequence[int], out: Path, *, jobs: int, episodes: int, trust: bool = False
+    name: str,
+    options: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    place: Callable[[], Place],
+    episodes: int,
+    trust: bool = False,
 ) -> list[Trial]:
     """Run `cairn train NAME OPTIONS` for each seed in out/sSEED, and evaluate the best policies.
 
@@ -47,7 +50,7 @@ def sweep(
         options: Further options of `cairn train`.
         seeds: The seeds.
         out: Folder of the sweep; one that exists is continued.
-        jobs: Processes at a time.
+        place: Gives the place where they are trained, once the folder is there.
         episodes: Episodes of each evaluation.
         trust: Whether to pass `--trust`.
 
@@ -65,9 +68,9 @@ def sweep(
         must_be_new(out, but=r"s\d+")
     out.mkdir(parents=True, exist_ok=True)
     made_of.write_text(wanted, encoding="utf-8")
-    with ThreadPoolExecutor(jobs) as pool:
-        told = ["--trust"] if trust else []
-        return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", jobs, episodes, told), seeds))
+    where, told = place(), ["--trust"] if trust else []
+    with ThreadPoolExecutor(where.jobs) as pool:
+        return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", where, episodes, told), seeds))
 
 
 def must_be_new(out: Path, *, but: str = "") -> None:
@@ -79,19 +82,15 @@ def must_be_new(out: Path, *, but: str = "") -> None:
 
 
 def _trial(
-    name: str, options: Sequence[str], seed: int, folder: Path, jobs: int, episodes: int, told: list[str]
+    name: str, options: Sequence[str], seed: int, folder: Path, place: Place, episodes: int, told: list[str]
 ) -> Trial:
     score = folder / "score.json"
     if not score.exists():
-        begun = (folder / "config.json").exists()
-        rest = ["--resume"] if begun else ["--seed", str(seed), *options]
-        said = _run([*CAIRN, "train", name, *rest, *told, "--out", str(folder)], jobs)
-        if said.returncode == 0:
-            said = _run([*CAIRN, "eval", str(folder), "--episodes", str(episodes), "--json", *told], jobs)
-        if said.returncode != 0:
-            lines = said.stderr.strip().splitlines() or ["no output"]
+        said = _scored(name, options, seed, folder.resolve(), place, episodes, told)
+        if said.code != 0:
+            lines = said.err.strip().splitlines() or ["no output"]
             return Trial(seed, folder, fault=lines[-1])
-        score.write_text(said.stdout, encoding="utf-8")
+        score.write_text(said.out, encoding="utf-8")
     found, last = read_json(score), read_curves(folder).last()
     try:
         mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])
@@ -103,13 +102,21 @@ def _trial(
     return Trial(seed, folder, judged, *((last.step, last.seconds) if last is not None else ()))
 
 
-def _run(command: list[str], jobs: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=environment(jobs), text=True, capture_output=True)
+def _scored(
+    name: str, options: Sequence[str], seed: int, folder: Path, place: Place, episodes: int, told: list[str]
+) -> Finished:
+    """Train a seed, or go on with it, and score it; how the last command ended."""
 
+    def training() -> list[str]:
+        begun = (folder / "config.json").exists()
+        rest = ["--resume"] if begun else ["--seed", str(seed), *options]
+        return ["train", name, *rest, *told, "--out", str(folder)]
 
-def environment(jobs: int) -> dict[str, str]:
-    """Environment variables for one of `jobs` processes that share the cores of this machine."""
-    return {**os.environ, "OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // jobs, 1))}
+    def scoring() -> list[str]:
+        return ["eval", str(folder), "--episodes", str(episodes), "--json", *told]
+
+    said = run(place, training, f"seed {seed}")
+    return said if said.code != 0 else run(place, scoring, f"the evaluation of seed {seed}")
 
 
 def table(trials: Sequence[Trial]) -> str:

@@ -1,4 +1,4 @@
-"""The search for better settings: Optuna proposes them, and each trial is a run in its own process.
+"""The search for better settings: Optuna proposes them, and each trial is a training (places.py says where).
 
 The value of a trial is the mean of its evaluations over the whole run, so fast learning counts too. A run that stopped
 early keeps the value of its last evaluation. The first trial is the recipe itself.
@@ -6,13 +6,9 @@ early keeps the value of its last evaluation. The first trial is the recipe itse
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
-import signal
-import subprocess
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +23,17 @@ from cairn.recipes.identity import config_hash
 from cairn.recipes.recipe import Recipe
 from cairn.runs.curves import Point, evaluations
 from cairn.runs.train import check
+from cairn.search.places import Place, run
 from cairn.search.space import bounds, scaled, varied
-from cairn.search.sweep import CAIRN, environment, must_be_new
+from cairn.search.sweep import must_be_new
 
-LOOK_EVERY = 0.5  # seconds
 DATABASE = "trials.db"
 THE_RECIPE = "  (the recipe)"
 
 
-def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, seed: int) -> Any:
+def tune(
+    recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: int, place: Callable[[], Place], seed: int
+) -> Any:
     """Continue the search in `out` until it has `trials` trials, and write out/best.json.
 
     Args:
@@ -43,7 +41,8 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
         names: Settings of the agent to vary; () for the usual ones.
         out: Folder of the search.
         trials: Trials in all.
-        jobs: Processes at a time.
+        jobs: Trials at a time.
+        place: Gives the place where they are trained, once the folder is there.
         seed: Seed of the proposals.
 
     Returns:
@@ -64,10 +63,12 @@ def tune(recipe: Recipe, names: Sequence[str], out: Path, *, trials: int, jobs: 
     study.sampler = optuna.samplers.TPESampler(seed=fresh % 2**32, constant_liar=jobs > 1)
     _take_up(study, chosen)
 
+    where = place()
+
     def objective(trial: Any) -> float:
         factors = {name: trial.suggest_float(name, *bounds(recipe.agent, name), log=True) for name in chosen}
         settings = replace(recipe, agent=scaled(recipe.agent, factors), name=f"{recipe.name}-{trial.number}")
-        return _worth(trial, settings, out / f"trial-{trial.number}", jobs)
+        return _worth(trial, settings, out / f"trial-{trial.number}", where)
 
     left = trials - len(_done(study))
     if left > 0:
@@ -126,37 +127,32 @@ def _take_up(study: Any, names: Sequence[str]) -> None:
         study.enqueue_trial(trial.params or {name: 1.0 for name in names})
 
 
-def _worth(trial: Any, recipe: Recipe, folder: Path, jobs: int) -> float:
+def _worth(trial: Any, recipe: Recipe, folder: Path, place: Place) -> float:
     """Train and report the evaluations; a trial that is worse than most others is stopped."""
     import optuna
 
-    plan = folder.with_suffix(".json")
+    plan, log = folder.with_suffix(".json").resolve(), folder.with_suffix(".log")
     plan.write_text(json.dumps(to_json(recipe)) + "\n", encoding="utf-8")
-    with open(folder.with_suffix(".log"), "w", encoding="utf-8") as log:
-        command = [*CAIRN, "train", str(plan), "--trust", "--out", str(folder)]  # the plan was written just above
-        process = subprocess.Popen(command, env=environment(jobs), stdout=log, stderr=log, preexec_fn=_die_with_parent)
+    log.write_text("", encoding="utf-8")
     seen = 0
-    try:
-        while process.poll() is None:
-            time.sleep(LOOK_EVERY)
-            curve = evaluations(folder, recipe.metric)
-            for k in range(seen, len(curve)):
-                trial.report(area(curve[: k + 1], recipe.steps), k)
-            seen = len(curve)
-            if seen and trial.should_prune():
-                raise optuna.TrialPruned
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-    if process.returncode != 0:
-        raise CairnError(f"trial {trial.number} failed; see {folder.with_suffix('.log')}.")
+
+    def training() -> list[str]:
+        rest = ["--resume"] if (folder / "config.json").exists() else []
+        return ["train", str(plan), *rest, "--trust", "--out", str(folder.resolve())]  # the plan was written just above
+
+    def report() -> None:
+        nonlocal seen
+        curve = evaluations(folder, recipe.metric)
+        for k in range(seen, len(curve)):
+            trial.report(area(curve[: k + 1], recipe.steps), k)
+        seen = len(curve)
+        if seen and trial.should_prune():
+            raise optuna.TrialPruned
+
+    ended = run(place, training, f"trial {trial.number}", log=log, watch=report)
+    if ended.code != 0:
+        raise CairnError(f"trial {trial.number} failed; see {log}.{ended.err and f' {ended.err}'}")
     return area(evaluations(folder, recipe.metric), recipe.steps)
-
-
-def _die_with_parent() -> None:
-    """End the process when its parent is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def area(curve: Sequence[Point], steps: int) -> float:
