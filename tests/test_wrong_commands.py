@@ -213,7 +213,7 @@ WRONG = [
     # sweep, tune
     (["sweep"], "name a recipe to sweep"),
     (["sweep", "cartpole-ppo", "--agent.gamma", "2"], "agent.gamma is 2; it must be between 0 and 1."),
-    (["sweep", "cartpole-ppo", "--seeds", "none"], "--seeds is none; write a number of seeds, 101-108, or seeds such as 1,2,7."),
+    (["sweep", "cartpole-ppo", "--seeds", "none"], "--seeds is none; write a number of seeds, 101-108, or"),
     (["sweep", "cartpole-ppo", "--seeds", "0"], "--seeds is 0; it must name 1 to 1,000 seeds, each once."),
     (["sweep", "cartpole-ppo", "--seeds", "7-3"], "--seeds is 7-3; it must name 1 to 1,000 seeds, each once."),
     (["sweep", "cartpole-ppo", "--seeds", "1,1"], "--seeds is 1,1; it must name"),

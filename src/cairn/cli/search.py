@@ -60,10 +60,11 @@ def command_sweep(args: list[str]) -> int:
 
     from cairn.runs.policy_card import runs_code
     from cairn.runs.train import check as check_recipe_can_train
-    from cairn.search.places import place
+    from cairn.search.places import must_name_a_place, place
     from cairn.search.sweep import sweep, table
 
     check_recipe_can_train(recipe)  # report mistakes before anything starts
+    must_name_a_place(options.on)
     seeds, folder = _seeds(options.seeds), _folder(options.out, f"sweep-{base.name}")
     size = {"jobs": options.jobs, "trials": len(seeds), "cpus": options.cpus, "gpus": options.gpus}
     trials = sweep(
@@ -91,9 +92,10 @@ def command_tune(args: list[str]) -> int:
     if options.vary and not all(names):
         raise CairnError(f"--vary is {options.vary}; it must be names of agent settings, such as lr,gamma.")
 
-    from cairn.search.places import place
+    from cairn.search.places import must_name_a_place, place
     from cairn.search.tune import table, tune
 
+    must_name_a_place(options.on)
     folder = _folder(options.out, f"tune-{base.name}")
     varied = names if options.vary else []
     size = {"jobs": options.jobs, "trials": options.jobs, "cpus": options.cpus, "gpus": options.gpus}

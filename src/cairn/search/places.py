@@ -198,6 +198,14 @@ def _end(job: Job, watch: Callable[[], None]) -> Finished:
         watch()
 
 
+def must_name_a_place(on: str) -> None:
+    """Raise CairnError where `--on` cannot be the name of a place."""
+    if on not in ("", "ray", "auto") and ":" not in on:
+        raise CairnError(
+            f"{option('on')} is {on}; write ray, or the address of a Ray cluster: auto, HOST:6379 or ray://HOST:10001."
+        )
+
+
 def place(on: str, folder: Path, *, jobs: int, trials: int, cpus: int, gpus: float) -> Place:
     """The place that `--on` names.
 
@@ -214,10 +222,7 @@ def place(on: str, folder: Path, *, jobs: int, trials: int, cpus: int, gpus: flo
     """
     if not on:
         return Here(jobs)
-    if on not in ("ray", "auto") and ":" not in on:
-        raise CairnError(
-            f"{option('on')} is {on}; write ray, or the address of a Ray cluster: auto, HOST:6379 or ray://HOST:10001."
-        )
+    must_name_a_place(on)
     return OnRay("" if on == "ray" else on, folder, jobs=trials, cpus=cpus, gpus=gpus)
 
 
