@@ -93,6 +93,19 @@ def test_every_page_is_in_both_languages():
     assert {english for english, _ in TRANSLATED} <= set(pages), "a Chinese page whose English page is gone"
 
 
+def test_every_page_says_first_what_it_is_for():
+    """Below the title: what the reader can do after it, or look up on it."""
+    starts = ("After this page you", "On this page you can look up", "This page is CONTRIBUTING.md", "Cairn is a")
+    pages = [page for page in DOCS.rglob("*.md") if not page.name.endswith(".zh.md")]
+    others = [str(p.relative_to(DOCS)) for p in pages if not p.read_text().partition("\n\n")[2].startswith(starts)]
+    assert not others
+    chinese = ("读完本页，", "本页可以查到", "Cairn 是", "本页是仓库里的 CONTRIBUTING.md")
+    others = [
+        str(p.relative_to(DOCS)) for _, p in TRANSLATED if not p.read_text().partition("\n\n")[2].startswith(chinese)
+    ]
+    assert not others
+
+
 def test_every_title_of_the_navigation_is_translated():
     told = (ROOT / "mkdocs.yml").read_text()
     given, _, nav = told.partition("\nnav:\n")
