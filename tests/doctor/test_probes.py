@@ -1,6 +1,7 @@
 """For every probe a broken task that it catches, and its repaired twin, on which it is silent."""
 
 from functools import partial
+from time import sleep
 
 import gymnasium as gym
 import numpy as np
@@ -116,6 +117,23 @@ def test_a_leak_shows_in_a_process_that_has_freed_much():
     del freed
     assert [finding.code for finding in found(puck("memory"), upkeep.leaks, seconds=20.0)] == ["memory-grows"]
     assert keep.all()
+
+
+def test_a_leak_shows_where_each_half_of_the_test_is_held_up():
+    """On a loaded machine a pause can take the whole time of a half."""
+
+    class HeldUp(Puck):
+        resets = 0
+
+        def reset(self, **kwargs):
+            self.resets += 1
+            if not self.resets % 12:  # 12 of them leave less than what counts as a leak
+                sleep(0.25)
+            return super().reset(**kwargs)
+
+    assert [finding.code for finding in found(partial(HeldUp, "memory"), upkeep.leaks, seconds=10.0)] == [
+        "memory-grows"
+    ]
 
 
 @pytest.mark.parametrize(("probe", "code", "severity", "broken", "repaired"), CASES)
