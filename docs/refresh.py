@@ -4,7 +4,7 @@ It rewrites what stands between the marks <!-- NAME:begin --> and <!-- NAME:end 
 
     README.md, README.zh-CN.md          families: one recipe of each task family
     docs/results.md, results.zh.md      results, misses, notes: every recipe
-    docs/speed.md                       bench: Cairn beside Stable-Baselines3
+    docs/speed.md                       bench: Cairn beside Stable-Baselines3 and SBX
 
 from results/recipes/*.json and results/benchmarks/speed.json; tests/test_results.py compares them. `--curves RUNS` copies
 the evaluations of the runs under a folder that recorded results came from into results/recipes/curves.json.
@@ -279,14 +279,16 @@ def listed(reasons: dict[str, dict[str, str]], language: str) -> str:
 
 
 def speed(language: str) -> str:
-    heads = ("case", "Cairn", "SB3", "unit", "ratio", "memory, MB", "what it shows")
+    heads = ("case", "peer", "Cairn", "the peer", "unit", "ratio", "returns", "memory, MB", "what it shows")
     lines = []
     for row in json.loads((RESULTS / "benchmarks" / "speed.json").read_text()):
         figures = ["not reached" if row[k] is None else f"{row[k]:,.0f}" for k in ("ours", "theirs")]
         ratio = "-" if row.get("ratio") is None else f"{row['ratio']:.2f}"
         memory = f"{row['memory_ours_mb']:.0f} / {row['memory_theirs_mb']:.0f}" if row.get("memory_ours_mb") else "-"
+        returns = f"{row['score_ours']:.0f} / {row['score_theirs']:.0f}" if "score_ours" in row else "-"
         text = row["settings"].get("about", f"limit {row['settings'].get('limit_seconds')} s")
-        lines.append([row["name"], *figures, row["unit"], ratio, memory, text])
+        peer = "SBX" if row["peer"] == "sbx-rl" else "SB3"
+        lines.append([row["name"].removesuffix("-sbx"), peer, *figures, row["unit"], ratio, returns, memory, text])
     return grid(heads, lines)
 
 

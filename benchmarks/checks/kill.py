@@ -52,6 +52,10 @@ FAMILIES = {
     "dagger": "cartpole-dagger --expert zoo/cartpole-ppo",
     "aggrevated": "cartpole-aggrevated --expert zoo/cartpole-ppo",
     "a2c-envpool": f"--env CartPole-v1 --agent a2c {SMALL} --envs 4 --vector envpool",
+    "ppo-memory": f"--env CartPole-v1 --agent ppo {SMALL} --agent.memory gru --agent.horizon 64 --envs 4",
+    "dqn-memory": f"--env CartPole-v1 --agent dqn {SMALL} {REPLAY} --agent.memory lstm --agent.sequence 8",
+    "ppo-masks": f"--env Taxi-v4 --agent ppo {SMALL} --agent.horizon 64 --envs 4 --vector async --workers 2",
+    "dqn-masks": f"--env Taxi-v4 --agent dqn {SMALL} {REPLAY}",
     "ppo-ray": f"--env CartPole-v1 --agent ppo {SMALL} --agent.horizon 128 --envs 4 --vector ray --workers 2",
 }
 STEPS = {"hiro": 2000, "ppo-atari": 2048, "dagger": 4000, "aggrevated": 4000, "dqn-atari": 2500}

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 PEER = "stable-baselines3"
+SCORE_SEED = 10_000  # of the first episode that judges; training's seeds are far from it
+PEERS = {"stable-baselines3": "SB3", "sbx-rl": "SBX"}  # by the name of the package
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,9 @@ class Case:
     vector: Literal["sync", "async", "atari", "envpool"] = "sync"  # ours
     threads_ours: int = 2  # torch's CPU threads
     threads_theirs: int = 2
-    pace: int  # steps the slower side takes in about a second: fixes how long a measurement is, the same for both
+    pace: int  # steps for each second that a measurement should take: fixes its length, the same for all sides
+    sbx: bool = False  # whether SBX (JAX) runs it too
+    episodes: int = 20  # played at the end by each policy, on seeds from SCORE_SEED on
 
     @property
     def warm(self) -> int:
@@ -84,7 +88,7 @@ class DQNCase(Case):
     learning_starts: int
     train_freq: int  # steps of every environment between trainings
     gradient_steps: int  # of each training
-    target_steps: int  # steps between copies of Q to its target
+    target_steps: int  # steps between copies of Q to its target; theirs copies between trainings, so never within one
     epsilon_end: float
     epsilon_share: float  # of the steps, until ε stands at its end
     capacity: int
@@ -101,9 +105,21 @@ class DQNCase(Case):
     def updates_per_step(self) -> float:
         return self.gradient_steps / self.block
 
+    @property
+    def target_updates(self) -> int:
+        """Updates between copies of Q to its target, on both sides."""
+        return max(round(self.target_steps * self.updates_per_step), self.gradient_steps)
+
 
 def _bipedal(
-    name: str, about: str, *, batch_size: int, pace: int, subproc: bool = False, envpool: bool = False
+    name: str,
+    about: str,
+    *,
+    batch_size: int,
+    pace: int,
+    subproc: bool = False,
+    envpool: bool = False,
+    sbx: bool = False,
 ) -> PPOCase:
     return PPOCase(
         name=name,
@@ -118,6 +134,7 @@ def _bipedal(
         epochs=10,
         vector="envpool" if envpool else "async",
         vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
+        sbx=sbx,
     )
 
 
@@ -137,6 +154,7 @@ def _pong_ppo(name: str, about: str, *, subproc: bool = False, bf16: bool = Fals
         clip=0.1,
         bf16=bf16,
         vector="atari",
+        episodes=2,
         vec_env="SubprocVecEnv" if subproc else "DummyVecEnv",
     )
 
@@ -160,12 +178,13 @@ def _pong_dqn(name: str, about: str, *, bf16: bool = False) -> DQNCase:
         capacity=10_000,
         bf16=bf16,
         vector="atari",
+        episodes=2,
     )
 
 
 _ALL: tuple[Case, ...] = (
     _bipedal("ppo-bipedal", "small batches: mostly updates", batch_size=64, pace=1_500),
-    _bipedal("ppo-bipedal-512", "large batches: mostly environments", batch_size=512, pace=2_500),
+    _bipedal("ppo-bipedal-512", "large batches: mostly environments", batch_size=512, pace=2_500, sbx=True),
     _bipedal(
         "ppo-bipedal-512-subproc",
         "the same against their process-per-environment vector, to compare with the better of the two",
@@ -184,7 +203,9 @@ _ALL: tuple[Case, ...] = (
         hidden=(256, 256),
         batch_size=256,
         lr=3e-4,
-        pace=80,
+        pace=330,  # 5,000 steps, after which both sides run
+        sbx=True,
+        episodes=5,
         learning_starts=1_000,
     ),
     DQNCase(
@@ -194,7 +215,8 @@ _ALL: tuple[Case, ...] = (
         hidden=(64, 64),
         batch_size=32,
         lr=1e-4,
-        pace=2_200,
+        pace=3_400,  # 50,000 steps
+        sbx=True,
         threads_ours=1,
         threads_theirs=1,
         learning_starts=100,
@@ -212,7 +234,8 @@ _ALL: tuple[Case, ...] = (
         hidden=(256, 256),
         batch_size=64,
         lr=2.3e-3,
-        pace=1_000,
+        pace=3_400,  # 50,000 steps, by which the peer's zoo solves it
+        sbx=True,
         threads_ours=1,
         threads_theirs=1,
         learning_starts=1_000,

@@ -1,26 +1,29 @@
-"""Cairn's side: a case becomes a recipe, and its loop is timed."""
+"""Cairn's side: a case becomes a recipe, and its loop is timed. It learns in the form that `train` would choose."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from benchmarks.speed.cases import Case, DQNCase, PPOCase, SACCase
+from benchmarks.speed.cases import SCORE_SEED, Case, DQNCase, PPOCase, SACCase
 from benchmarks.speed.memory import peak_memory_mb
 from benchmarks.speed.timing import Timing
 from cairn.algorithms import DQNConfig, PPOConfig, SACConfig, build
 from cairn.algorithms.off_policy import off_policy
 from cairn.algorithms.on_policy import on_policy
-from cairn.algorithms.registry import AgentConfig
+from cairn.algorithms.registry import AgentConfig, able_by_hand
 from cairn.collect.local import LocalCollector
 from cairn.core.memory import keep_freed_memory
 from cairn.core.schedules import constant, linear
 from cairn.core.types import Spec
+from cairn.native.use import by_hand, resolved
 from cairn.recipes.recipe import Recipe
 from cairn.replay.frames import Frames
 from cairn.replay.ring import Ring
+from cairn.runs.evaluation import as_policy, evaluate
 from cairn.runs.run import Run
 from cairn.vector.choose import make_vector
 
@@ -42,7 +45,7 @@ class TimedRun(Run):
         now = time.perf_counter()
         assert self.mark is not None
         start, step, updates = self.mark
-        return Timing(now - start, self.step - step, updates_of(self.agent) - updates, peak_memory_mb())
+        return Timing(now - start, self.step - step, updates_of(self.agent) - updates, peak_memory_mb(), float("nan"))
 
 
 def measure(case: Case, steps: int, threads: int) -> Timing:
@@ -54,13 +57,28 @@ def measure(case: Case, steps: int, threads: int) -> Timing:
     try:
         agent = build(recipe.agent, envs.spec)
         run = TimedRun(recipe, agent, case.warm)
-        if isinstance(case, PPOCase):
-            on_policy(agent, LocalCollector(envs, "cpu"), None, run)
-        else:
-            off_policy(agent, LocalCollector(envs, "cpu"), ring_of(recipe, envs.spec), run)
-        return run.timing()
+        able = able_by_hand(agent)
+        with by_hand(resolved(recipe.native, able), able):
+            if isinstance(case, PPOCase):
+                on_policy(agent, LocalCollector(envs, "cpu"), None, run)
+            else:
+                off_policy(agent, LocalCollector(envs, "cpu"), ring_of(recipe, envs.spec), run)
+            timing = run.timing()
+        return replace(timing, score=score_of(case, recipe, agent))
     finally:
         envs.close()
+
+
+def score_of(case: Case, recipe: Recipe, agent: Any) -> float:
+    """Mean return over the case's episodes, on Gymnasium's own task."""
+    seeds = range(SCORE_SEED, SCORE_SEED + case.episodes)
+    envs = make_vector(recipe.task.for_scoring(), case.episodes, backend="atari" if case.vector == "atari" else "sync")
+    try:
+        score = evaluate(as_policy(agent), envs, list(seeds))
+    finally:
+        envs.close()
+    assert score is not None
+    return score.mean
 
 
 def recipe_of(case: Case, steps: int) -> Recipe:
@@ -97,7 +115,7 @@ def config_of(case: Case) -> AgentConfig:
             return DQNConfig(
                 learning_starts=case.learning_starts,
                 updates_per_step=case.updates_per_step,
-                target_every=max(round(case.target_steps * case.updates_per_step), 1),
+                target_every=case.target_updates,
                 epsilon=linear(1.0, case.epsilon_end, case.epsilon_share),
                 double=False,  # theirs is not: the same forward passes on both sides
                 capacity=case.capacity,

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    """`updates` is the optimiser's own count of its steps: proof that both sides did the same work."""
+    """`updates` is the optimiser's own count of its steps: proof that both sides did the same work.
+
+    `score` is the mean return of the policy at the end, over the case's episodes, without exploration and without the
+    clock: proof that both sides learn.
+    """
 
     seconds: float
     steps: int
     updates: int
     memory_mb: float
+    score: float
 
     @property
     def speed(self) -> float:

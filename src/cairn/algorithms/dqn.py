@@ -149,7 +149,7 @@ class DQN(BaseAgent):
         if not explore:
             return self._greedy(*given)
         obs = given[0]
-        epsilon = torch.tensor(self.cfg.epsilon(self.progress), device=obs.device)
+        epsilon = torch.scalar_tensor(self.cfg.epsilon(self.progress), device=obs.device)
         if self.cfg.epsilon_spread and len(obs) > 1:
             epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
         return self.toss([obs, epsilon, *given[1:]])

@@ -49,7 +49,7 @@ class CompiledNet:
     def forward(self, x: Tensor) -> Tensor:
         if x.stride(1) != 1 or x.stride(0) < x.shape[1]:
             x = x.contiguous()
-        rows = len(x)
+        rows = x.shape[0]
         if rows > self.rows:
             self._reserve(rows)
         self.x = x
@@ -95,8 +95,9 @@ class CompiledCore:
         self.lib.lerp(target.data.data_ptr(), source.data.data_ptr(), target.data.numel(), tau)
 
     def best(self, q: Tensor) -> Tensor:
-        action = torch.empty(len(q), dtype=torch.int64)
-        self.lib.best(q.data_ptr(), action.data_ptr(), *q.shape)
+        rows, actions = q.shape
+        action = torch.empty(rows, dtype=torch.int64)
+        self.lib.best(q.data_ptr(), action.data_ptr(), rows, actions)
         return action
 
     def td(self, seen: Errors) -> Learned:
