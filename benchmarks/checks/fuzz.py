@@ -4,7 +4,7 @@ Every reader of outside files, given thousands of damaged and hostile ones.
 
 A valid sample of each kind is mutated (bytes flipped, cut, repeated; values of its JSON swapped for others, members of
 its zip changed, with digests and checksums mended), and hand-made bombs are added. An input must be read or refused by
-a CairnError within five seconds. The same seed gives the same inputs.
+a CairnError within five seconds of processor time, and within thirty of waiting. The same seed gives the same inputs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from typing import Any
 
 import numpy as np
 
-SECONDS = 5
+SECONDS = 5  # of the processor: other work on the machine is no hang
+WAITING = 30  # seconds by the clock, for a reader that waits and does nothing
 STRANGE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**30, -(10**30), 0.5, -1e308, float("nan"), float("inf"), "", "nan",
     "x" * 5000, "\x1b[2J\x07", "<script>alert(1)</script>", "os:system", "../../etc/passwd", "linear(1,0)", [], {}, [1],
@@ -274,8 +275,10 @@ def tried(read: Callable[[Path], Any], path: Path) -> tuple[str, str]:
     def alarm(number: int, frame: Any) -> None:
         raise Hang
 
-    signal.signal(signal.SIGALRM, alarm)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    timers = ((signal.SIGALRM, signal.ITIMER_REAL, WAITING), (signal.SIGPROF, signal.ITIMER_PROF, SECONDS))
+    for rings, timer, seconds in timers:
+        signal.signal(rings, alarm)
+        signal.setitimer(timer, seconds)
     try:
         read(path)
         return "read", ""
@@ -287,7 +290,8 @@ def tried(read: Callable[[Path], Any], path: Path) -> tuple[str, str]:
     except BaseException:
         return "traceback", traceback.format_exc()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for _, timer, _ in timers:
+            signal.setitimer(timer, 0)
 
 
 def fuzz(inputs: int, seed: int, report: Callable[[str], None] = lambda line: None) -> tuple[Counter[str], list[str]]:
@@ -315,10 +319,10 @@ def fuzz(inputs: int, seed: int, report: Callable[[str], None] = lambda line: No
             else:
                 shutil.copytree(valid, copy) if valid.is_dir() else shutil.copy(valid, copy)
                 mutate(copy, random.Random(f"{seed}-{k}"))
-            began = time.monotonic()
+            began = time.process_time()
             end, said = tried(read, copy)
             counts[end] += 1
-            counts["slowest, ms"] = max(counts["slowest, ms"], int(1000 * (time.monotonic() - began)))
+            counts["slowest, ms"] = max(counts["slowest, ms"], int(1000 * (time.process_time() - began)))
             if end in ("traceback", "hang"):
                 faults.append(f"{name} {k}: {end}\n{said}")
                 report(faults[-1])

@@ -118,6 +118,16 @@ def test_what_cannot_be_done_by_hand_is_done_by_autograd_and_refused_if_asked_fo
             resolved(form, able)
 
 
+@pytest.mark.parametrize("how", ["frozen", "hook"])
+def test_parameters_that_are_frozen_or_hooked_are_left_to_autograd(how, core):
+    agent = build(DQN, PLAIN)
+    weight = next(agent.q.parameters())
+    _ = weight.requires_grad_(False) if how == "frozen" else weight.register_hook(torch.zeros_like)
+    assert resolved("auto", able_by_hand(agent)) == "off"
+    with pytest.raises(CairnError, match="frozen or have hooks"):
+        resolved("python", able_by_hand(agent))
+
+
 def test_the_levels_of_a_hierarchy_learn_by_hand():
     goals = Spec((10,), "float32", Box((2,), (-1.0,) * 2, (1.0,) * 2), GoalSpec(6, 2))
     agent = build(HIROConfig(SACConfig(), SACConfig(), subgoal_range=(0.2, 0.2)), goals)

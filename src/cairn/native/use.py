@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
+from torch import nn
+
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
 from cairn.native.compiled import CompiledCore
@@ -55,7 +57,12 @@ def resolved(asked: Form, able: Able) -> Form:
 
 
 def _refusal(agent: Any, make: MakeByHand | None) -> str:
-    return "its algorithm has no such form" if make is None else make.refusal(agent)
+    if make is None:
+        return "its algorithm has no such form"
+    nets = [part for part in agent.policy_parts.values() if isinstance(part, nn.Module)]
+    if any(not p.requires_grad or p._backward_hooks for net in nets for p in net.parameters()):
+        return "some of its parameters are frozen or have hooks, which autograd alone observes"
+    return make.refusal(agent)
 
 
 def changed_form(stored: Form) -> str:
