@@ -40,6 +40,8 @@ class Puck(gym.Env):
             out[:] = 1.0
         if self.fault == "constant entry":
             out[2] = 0.0
+        if self.fault == "no speed":
+            out[2:] = 0.0
         if self.fault == "twin entries":
             out[3] = out[2]
         if self.fault == "huge entry":

@@ -18,6 +18,7 @@ from cairn.doctor.probes import (
     goals,
     masks,
     memory,
+    motion,
     observations,
     pictures,
     resets,
@@ -41,6 +42,19 @@ def puck(fault):
 
 def arm(fault):
     return partial(Arm, fault)
+
+
+class Seen(gym.ObservationWrapper):
+    """A task of Gymnasium of which some entries are shown; none: all."""
+
+    def __init__(self, name="CartPole-v1", entries=()):
+        super().__init__(gym.make(name))
+        self.entries = list(entries) or slice(None)
+        shape = np.zeros(self.env.observation_space.shape)[self.entries].shape
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, shape)
+
+    def observation(self, observation):
+        return observation[self.entries]
 
 
 # probe, code, severity, broken, repaired
@@ -74,6 +88,9 @@ CASES = [
     (masks.allows, "mask-never-allows", "hint", partial(tasks.Vault, "never"), tasks.Vault),
     (memory.history, "needs-memory", "hint", healthy.TMaze, healthy.ContextualBandit),
     (memory.history, "needs-memory", "hint", healthy.Recall, healthy.Quiz),
+    (motion.speed_shown, "speed-hidden", "warning", puck("no speed"), Puck),
+    (motion.speed_shown, "speed-hidden", "warning", partial(Seen, "CartPole-v1", (0, 2)), Seen),
+    (motion.speed_shown, "speed-hidden", "warning", partial(Seen, "Pendulum-v1", (0, 1)), partial(Seen, "Pendulum-v1")),
     (observations.scale, "obs-scale", "warning", puck("huge entry"), Puck),
     (observations.mutated, "obs-mutated", "warning", puck("same array"), Puck),
     (actions.effect, "action-no-effect", "hint", puck("dead dimension"), Puck),
@@ -151,6 +168,27 @@ def test_what_is_told_at_the_limit_and_what_is_meant_are_both_named():
         assert "limit of 60 steps" in finding.what and "step 60" in finding.remedy
         assert f"told: terminated=True, {told}" in finding.evidence.replace(" and", ",")
         assert "expected: terminated=False, truncated=True" in finding.evidence
+
+
+def test_an_end_by_the_clock_is_no_failure_that_pays():
+    """Pendulum's reward is below 0, so that any end pays; here the limit is what ends it."""
+
+    class Clock(gym.Wrapper):
+        def reset(self, **kwargs):
+            self.steps = 0
+            return self.env.reset(**kwargs)
+
+        def step(self, action):
+            self.steps += 1
+            obs, reward, *_, info = self.env.step(action)
+            return obs, reward, self.steps == 60, False, info
+
+    probes = ends.dying_pays, ends.limit
+    assert [finding.code for finding in found(lambda: Clock(gym.make("Pendulum-v1")), *probes)] == ["limit-terminates"]
+
+
+def test_an_agent_with_memory_knows_how_fast_things_move():
+    assert found(puck("no speed"), motion.speed_shown, remembers=True) == []
 
 
 def test_how_wide_success_is_and_how_wide_it_is_paid_are_both_named():

@@ -295,7 +295,10 @@ def plateau(w: Watch, now: Moment) -> Verdict:
     if len(before) < 5 or len(since) < 5 or max(since) > max(before) + 1e-9:
         return None
     evidence = f"best mean return {max(before):.4g} before, {max(since):.4g} in the last 40 % of the run's steps so far"
-    remedy = "Stop here, or change what limits it: agent.entropy-weight or agent.epsilon, agent.hidden, agent.gamma."
+    remedy = (
+        "Stop here, or change what limits it: agent.entropy-weight or agent.epsilon, agent.hidden, agent.gamma; or an"
+        " observation that leaves something out, such as a speed (agent.memory)."
+    )
     return "hint", "The return no longer grows.", evidence, remedy
 
 

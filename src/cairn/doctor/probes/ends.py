@@ -38,7 +38,7 @@ def dying_pays(p: TaskProbe) -> Iterator[Finding]:
     rate = _best_rate(lived, max(1, round(1 / (1 - gamma))) if gamma < 1 else 10**9)
     span = _worth(gamma, p.limit)
     living, dying = rate * span, float(np.mean([t.reward[-1] for t in deaths]))
-    if rate >= 0 or dying - living < SURE * abs(living):
+    if rate >= 0 or dying - living < SURE * abs(living) or any(limit(p)):  # an end by the clock is no failure
         return
     median = int(np.median([t.length for t in deaths]))
     steady = float(np.ptp(np.concatenate(lived))) < 1e-9  # otherwise a better policy may earn more by living
