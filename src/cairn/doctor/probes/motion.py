@@ -18,6 +18,7 @@ FEW = 4  # rows for each number that is fitted
 UNKNOWN = 0.3  # share of a change that the last observation leaves unexplained
 KNOWN = 0.15  # and what is left of it, with the one before
 FACTOR = 4.0  # by which it must become less
+RESTING = 0.01  # share of steps
 WIDEST = 8.0  # standard deviations; rarer values would dominate the fit
 RIDGE = 1e-3
 
@@ -30,6 +31,7 @@ class Moves:
     action: Array
     before: Array
     after: Array
+    rests: Array  # [N, D] bool: the entry did not change before or after this step
     columns: Array  # of the thinned observation, [D]
 
 
@@ -37,7 +39,9 @@ def speed_shown(p: TaskProbe) -> Iterator[Finding]:
     """The last observation must say as much about the next one as the last two.
 
     The change of each entry is predicted from the observation and the action, and once more with the change before it.
-    Halves of the steps predict each other. Where a position is shown without its speed, only the second works.
+    Halves of the steps predict each other. Where a position is shown without its speed, only the second works. An entry
+    that often rests, as at a wall, is judged by the steps in which it moves: that it stops there is no linear function
+    of anything, and that it goes on resting is easily predicted.
     """
     if p.case.remembers:
         return
@@ -49,8 +53,7 @@ def speed_shown(p: TaskProbe) -> Iterator[Finding]:
         seen = _with_products(seen)
     if FEW * (seen.shape[1] + moves.before.shape[1]) > len(seen):
         return
-    alone = _unexplained(seen, moves.after)
-    both = _unexplained(np.concatenate([seen, moves.before], 1), moves.after)
+    alone, both = _both_ways(seen, moves)
     hidden = (alone >= UNKNOWN) & (both <= KNOWN) & (both * FACTOR <= alone)
     if not hidden.any():
         return
@@ -82,8 +85,23 @@ def _moves(p: TaskProbe) -> Moves | None:
     moving = (seen.std(0) > 1e-9) & (after.std(0) > 1e-9) & np.isfinite(seen).all(0) & np.isfinite(after).all(0)
     if not moving.any():
         return None
+    rests = ((np.abs(before) < 1e-9) | (np.abs(after) < 1e-9))[:, moving]
     seen, before, after = (_standard(part[:, moving]) for part in (seen, before, after))
-    return Moves(seen, _standard(action), before, after, columns[moving])
+    return Moves(seen, _standard(action), before, after, rests, columns[moving])
+
+
+def _both_ways(seen: Array, moves: Moves) -> tuple[Array, Array]:
+    """What is left unexplained of each entry [D], by `seen` alone and with the changes before."""
+    more = np.concatenate([seen, moves.before], 1)
+    alone, both = _unexplained(seen, moves.after), _unexplained(more, moves.after)
+    for entry in np.flatnonzero((moves.rests.mean(0) > RESTING) & (alone >= UNKNOWN)):
+        kept = ~moves.rests[:, entry]
+        if kept.sum() < max(ROWS, FEW * more.shape[1]):
+            alone[entry] = both[entry] = 0.0  # it moves too rarely to tell
+            continue
+        after = moves.after[kept, entry : entry + 1]
+        alone[entry], both[entry] = (float(_unexplained(rows[kept], after)[0]) for rows in (seen, more))
+    return alone, both
 
 
 def _standard(rows: Array) -> Array:
