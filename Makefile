@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # PyBullet has no wheels for Python 3.12 and newer. There the tests of its tasks are skipped.
 BULLET := $(shell "$(or $(wildcard $(BIN)/python),$(PYTHON))" -c "import sys; print('bullet,' if sys.version_info < (3, 12) else '')" 2> /dev/null)
-EXTRAS := $(BULLET)atari,box2d,robotics,envpool,ray,sb3,onnx,tune,plot,video,wandb,mlflow,dev,browser,docs
+EXTRAS := $(BULLET)atari,box2d,robotics,envpool,ray,sb3,onnx,together,tune,plot,video,wandb,mlflow,dev,browser,docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export SDL_VIDEODRIVER ?= dummy
 # Under LC_ALL=C pip and Python read paths as ASCII, and a checkout under a path such as "中文" cannot be installed.

@@ -168,8 +168,13 @@ def processor() -> str:
 
 
 def digest(plan: Recipe, folder: Path) -> dict[str, str]:
-    """Digests of a run: the tensors of its last checkpoint, its logs without times, the names of its files."""
+    """Train, and digest the run."""
     train(plan, folder)
+    return digest_of(folder)
+
+
+def digest_of(folder: Path) -> dict[str, str]:
+    """Digests of a run: the tensors of its last checkpoint, its logs without times, the names of its files."""
     last = checkpoints(folder / "checkpoints")[-1]
     weights, metrics = hashlib.sha256(last.name.encode()), hashlib.sha256()
     for file in ("policy.safetensors", "training.safetensors"):

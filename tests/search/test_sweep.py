@@ -51,6 +51,32 @@ def test_a_sweep_trains_scores_and_does_nothing_twice(tmp_path, capsys):
     assert stop.value.code == 2 and "a sweep of other settings" in capsys.readouterr().err
 
 
+def test_seeds_trained_together_have_the_results_of_seeds_trained_alone(tmp_path, capsys):
+    options = ["--seeds", "101-102", "--episodes", "2", "--native", "off", *QUICK]
+    tables = []
+    for name, how in (("alone", []), ("together", ["--together"])):
+        with pytest.raises(SystemExit) as stop:
+            main(["sweep", "cartpole-ppo", "--out", str(tmp_path / name), *how, *options])
+        assert not stop.value.code
+        said = capsys.readouterr()
+        tables.append([line.split()[:3] for line in said.out.splitlines()])  # without seconds
+    assert tables[0] == tables[1] and "seed 102: 1,024 of 300 steps, evaluation" in said.err
+    with pytest.raises(SystemExit):  # all are scored: nothing is trained
+        main(["sweep", "cartpole-ppo", "--out", str(tmp_path / "together"), "--together", *options])
+    said = capsys.readouterr()
+    assert said.err == "" and [line.split()[:3] for line in said.out.splitlines()] == tables[1]
+
+
+def test_a_seed_that_was_interrupted_is_continued_together(tmp_path, capsys):
+    """Only it begins with a run that was made alone and not finished."""
+    short = [*QUICK[:1], "150", *QUICK[2:], "--native", "off"]
+    with pytest.raises(SystemExit):
+        main(["train", "cartpole-ppo", "--seed", "1", "--out", str(tmp_path / "s1"), *short])
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", "cartpole-ppo", "--seeds", "2", "--episodes", "1", "--together", "--out", str(tmp_path), *QUICK])
+    assert not stop.value.code and "2 seeds: interquartile mean" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["sweep", "tune"])
 def test_help_is_no_mistake(command, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -93,11 +119,12 @@ def test_the_figure_is_what_the_recipe_is_judged_by(tmp_path):
 
     from cairn.core.serialise import to_json
     from cairn.recipes import find
-    from cairn.search.sweep import _trial
+    from cairn.search.places import Here
+    from cairn.search.sweep import Plan
 
     for metric, want in (("return", 12.5), ("success", 0.25)):
         folder = tmp_path / metric
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps(to_json(replace(find("cartpole-ppo"), metric=metric))))
         (folder / "score.json").write_text(json.dumps({"mean": 12.5, "success": 0.25}))
-        assert _trial("cartpole-ppo", [], 1, folder, 1, 1, []).figure == want
+        assert Plan("cartpole-ppo", [], Here(1), 1).trial(1, folder).figure == want

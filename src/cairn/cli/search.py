@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cairn.cli.options import asks_for_help, parse_known, peek
 from cairn.cli.paths import import_from_here
@@ -14,6 +15,9 @@ from cairn.cli.usage import Command, lines_of
 from cairn.core.checks import Count, Natural
 from cairn.core.errors import CairnError
 from cairn.core.terminal import wrapped
+
+if TYPE_CHECKING:
+    from cairn.recipes.recipe import Recipe
 
 T = TypeVar("T")
 MOST_SEEDS = 1_000
@@ -28,6 +32,7 @@ class SweepOptions:
 
     seeds: str = "5"  # seeds: 5 is 1 to 5; 101-108 is 101 to 108; 1,2,7 are these three
     jobs: Count = 1  # trainings that run at the same time on this machine
+    together: bool = False  # train all seeds in one process, whose updates run at once on a GPU
     on: str = ""  # train on a Ray cluster: ray (on this machine), auto, HOST:6379 or ray://HOST:10001
     cpus: Count = 1  # cores of each training, with --on
     gpus: Natural = 0  # GPUs of each training, with --on
@@ -65,6 +70,8 @@ def command_sweep(args: list[str]) -> int:
 
     check_recipe_can_train(recipe)  # report mistakes before anything starts
     must_name_a_place(options.on)
+    if options.together and options.on:
+        raise CairnError("--together trains all seeds in this process, and --on sends each elsewhere; leave one out.")
     seeds, folder = _seeds(options.seeds), _folder(options.out, f"sweep-{base.name}")
     size = {"jobs": options.jobs, "trials": len(seeds), "cpus": options.cpus, "gpus": options.gpus}
     trials = sweep(
@@ -75,9 +82,27 @@ def command_sweep(args: list[str]) -> int:
         place=lambda: place(options.on, folder, **size),
         episodes=options.episodes,
         trust=options.trust or runs_code(recipe.judged_task),  # the user typed the task
+        together=functools.partial(_train_together, recipe) if options.together else None,
     )
     print(table(trials))
     return int(any(trial.fault for trial in trials))
+
+
+def _train_together(recipe: Recipe, folders: Mapping[int, Path]) -> dict[int, str]:
+    """Train or resume these seeds in this process; the reasons of those that failed."""
+    from cairn.doctor.watchers import watching
+    from cairn.runs.together import Seed, train_together
+
+    seeds = [Seed(replace(recipe, seed=n), path, (path / "config.json").exists()) for n, path in folders.items()]
+    faults = {}
+    for seed, outcome in zip(folders, train_together(seeds, watch=watching), strict=True):
+        if isinstance(outcome, CairnError):
+            faults[seed] = f"cairn: {outcome}"
+        elif isinstance(outcome, Exception):
+            raise outcome
+        elif outcome.interrupted:
+            faults[seed] = f"{outcome.interrupted} at step {outcome.step:,}; the same command continues it"
+    return faults
 
 
 def command_tune(args: list[str]) -> int:

@@ -35,6 +35,20 @@ def keep_freed_memory() -> None:
         pass
 
 
+_runs = 1  # that share this process
+
+
+@contextmanager
+def divided(runs: int) -> Iterator[None]:
+    """Context in which so many runs share this process and its memory."""
+    global _runs
+    before, _runs = _runs, runs
+    try:
+        yield
+    finally:
+        _runs = before
+
+
 def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
     """Raise CairnError where a replay buffer would not fit into memory, before it is allocated.
 
@@ -47,12 +61,18 @@ def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
     """
     room, whole = memory()
     room = whole if mapped else room
-    if capacity * each <= room:
+    size = capacity * each
+    if _runs * size <= room:
         return
+    if size <= room:
+        raise CairnError(
+            f"{_runs} replay buffers of {capacity:,} transitions take {_runs * size / 1e9:.1f} GB and there are"
+            f" {room / 1e9:.1f} GB of memory; {room // size} seeds fit, or a smaller capacity."
+        )
     fits = int(0.9 * room / each)
     fits -= fits % 10 ** max(len(str(fits)) - 2, 0)  # rounded down to two significant digits
     raise CairnError(
-        f"a replay buffer of {capacity:,} transitions takes {capacity * each / 1e9:.1f} GB"
+        f"a replay buffer of {capacity:,} transitions takes {size / 1e9:.1f} GB"
         f" and there are {room / 1e9:.1f} GB of memory; a capacity of {fits} fits."
     )
 

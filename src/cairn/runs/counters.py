@@ -11,7 +11,7 @@ import torch
 from cairn.core.serialise import from_json, to_json
 from cairn.runs.evaluation import Score
 from cairn.runs.figures import as_numbers
-from cairn.runs.progress import Progress
+from cairn.runs.progress import progress_of
 
 if TYPE_CHECKING:
     from cairn.runs.run import Run
@@ -54,4 +54,4 @@ def restore(run: Run, saved: Mapping[str, Any]) -> None:
     run.metrics = {name: torch.tensor(value) for name, value in saved.get("metrics", {}).items()}
     run.warned = list(saved.get("warned", []))
     run.score = None if saved.get("score") is None else from_json(Score, saved["score"])
-    run.progress_line = Progress(run.recipe.name or run.recipe.env, run.recipe.steps, start=run.step)
+    run.progress_line = progress_of(run.recipe, run.step)

@@ -7,16 +7,29 @@ import time
 from typing import TextIO
 
 from cairn.core.terminal import columns, cut, readable, wrapped
+from cairn.core.turns import shared
+from cairn.recipes.recipe import Recipe
 
 SHORTEST_NAME = 8  # characters of a run's name
 
 
-class Progress:
-    """One line on a terminal, updated twice a second: steps, speed, score, time left."""
+def progress_of(recipe: Recipe, start: int = 0) -> Progress:
+    """The progress line of a run that begins at step `start`."""
+    prefix = f"seed {recipe.seed}: " if shared() else ""
+    return Progress(recipe.name or recipe.env, recipe.steps, start=start, prefix=prefix)
 
-    def __init__(self, name: str, steps: int, *, start: int = 0, stream: TextIO | None = None) -> None:
-        self.name, self.steps, self.stream = name, steps, stream or sys.stderr
-        self.live = self.stream.isatty()
+
+class Progress:
+    """One line on a terminal, updated twice a second: steps, speed, score, time left.
+
+    A run that shares its process with others has no such line; its sentences begin with `prefix`.
+    """
+
+    def __init__(
+        self, name: str, steps: int, *, start: int = 0, stream: TextIO | None = None, prefix: str = ""
+    ) -> None:
+        self.name, self.steps, self.stream, self.prefix = name, steps, stream or sys.stderr, prefix
+        self.live = self.stream.isatty() and not prefix
         self.begun, self.start = time.perf_counter(), start
         self.shown = 0.0
 
@@ -43,7 +56,7 @@ class Progress:
 
     def say(self, sentence: str) -> None:
         """Print a sentence on its own line, wrapped on a terminal."""
-        sentence = readable(sentence, self.stream)
+        sentence = readable(f"{self.prefix}{sentence}", self.stream)
         if self.live:
             sentence = f"\r\x1b[2K{wrapped(sentence, '  ', width=columns(self.stream))}"
         self.stream.write(f"{sentence}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -31,11 +30,12 @@ from cairn.runs.config import write_config
 from cairn.runs.counters import counters
 from cairn.runs.evaluation import Score
 from cairn.runs.figures import Ended, as_numbers, averages, headline
+from cairn.runs.interrupts import INTERRUPTS
 from cairn.runs.lock import Lock
 from cairn.runs.logs import Logs
 from cairn.runs.notices import UNTOLD, no_success, notices
 from cairn.runs.policy_files import checkpoints
-from cairn.runs.progress import Progress
+from cairn.runs.progress import progress_of
 from cairn.runs.trackers import Trackers
 from cairn.runs.watching import Moment, Watcher
 
@@ -78,7 +78,7 @@ class Run:
         self.earlier = 0.0  # seconds spent before a resume
         self.begun = time.perf_counter()
         self.logs: Logs | None = None
-        self.progress_line = Progress(recipe.name or recipe.env, recipe.steps)
+        self.progress_line = progress_of(recipe)
 
     # -- the life of a run
 
@@ -95,20 +95,16 @@ class Run:
         return ended and self.marks["log"] == self.marks["eval"] == self.step
 
     def __enter__(self) -> Run:
-        self.handlers = {}
         self.trackers.begin(self.progress_line.say)
         for sentence in notices(self.recipe):
             self.progress_line.say(f"cairn: {sentence}")
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.handlers[number] = signal.signal(number, self._interrupt)
+        INTERRUPTS.tell(self._interrupt)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self.handlers.items():
-            signal.signal(number, handler)
+        INTERRUPTS.leave(self._interrupt)
         self.progress_line.done()
         try:
             if self.logs is not None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from cairn.core.agent import Agent
 from cairn.core.seeding import derive_many
+from cairn.core.turns import shared
 from cairn.envs.task import Task
 from cairn.recipes.recipe import Recipe
 from cairn.runs.evaluation import Score, as_policy, evaluate
 from cairn.vector.choose import Backend, make_vector
+from cairn.vector.in_turns import in_turns
 from cairn.vector.protocol import Vector
 
 
@@ -39,4 +41,6 @@ def vector_of(recipe: Recipe, count: int, task: Task | None = None) -> Vector:
     task = task or recipe.task
     judged = task.scoring and recipe.vector in ("envpool", "ray")  # Gymnasium's own physics, and local
     backend: Backend = "async" if judged else recipe.vector
-    return make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
+    envs = make_vector(task, count, backend=backend, workers=recipe.workers, timeout=recipe.env_timeout)
+    turns = shared()
+    return envs if turns is None else in_turns(envs, turns, meet=not task.scoring)

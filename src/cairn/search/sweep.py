@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ from cairn.evidence.statistics import bootstrap, interquartile_mean
 from cairn.runs.config import read_recipe
 from cairn.runs.curves import read_curves
 from cairn.search.places import Finished, Place, run
+
+SCORE = "score.json"  # in the folder of a seed, once it is scored
+TrainAll = Callable[[Mapping[int, Path]], Mapping[int, str]]  # seeds and their folders -> why some failed
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ def sweep(
     place: Callable[[], Place],
     episodes: int,
     trust: bool = False,
+    together: TrainAll | None = None,
 ) -> list[Trial]:
     """Run `cairn train NAME OPTIONS` for each seed in out/sSEED, and evaluate the best policies.
 
@@ -53,6 +57,7 @@ def sweep(
         place: Gives the place where they are trained, once the folder is there.
         episodes: Episodes of each evaluation.
         trust: Whether to pass `--trust`.
+        together: Trains all seeds in this process; None: each is a command of its own.
 
     Returns:
         One trial per seed.
@@ -68,9 +73,17 @@ def sweep(
         must_be_new(out, but=r"s\d+")
     out.mkdir(parents=True, exist_ok=True)
     made_of.write_text(wanted, encoding="utf-8")
-    where, told = place(), ["--trust"] if trust else []
-    with ThreadPoolExecutor(where.jobs) as pool:
-        return list(pool.map(lambda seed: _trial(name, options, seed, out / f"s{seed}", where, episodes, told), seeds))
+    folders = {seed: out / f"s{seed}" for seed in seeds}
+    unscored = {seed: folder for seed, folder in folders.items() if not (folder / SCORE).exists()}
+    plan = Plan(name, options, place(), episodes, trust=trust, trained=together is not None)
+    faults = together(unscored) if together is not None and unscored else {}
+
+    def trial(seed: int) -> Trial:
+        fault = faults.get(seed, "")
+        return Trial(seed, folders[seed], fault=fault) if fault else plan.trial(seed, folders[seed])
+
+    with ThreadPoolExecutor(plan.place.jobs) as pool:
+        return list(pool.map(trial, seeds))
 
 
 def must_be_new(out: Path, *, but: str = "") -> None:
@@ -81,42 +94,50 @@ def must_be_new(out: Path, *, but: str = "") -> None:
         raise CairnError(f"{out} is a file; name a new folder with {option('out')}.")
 
 
-def _trial(
-    name: str, options: Sequence[str], seed: int, folder: Path, place: Place, episodes: int, told: list[str]
-) -> Trial:
-    score = folder / "score.json"
-    if not score.exists():
-        said = _scored(name, options, seed, folder.resolve(), place, episodes, told)
-        if said.code != 0:
-            lines = said.err.strip().splitlines() or ["no output"]
-            return Trial(seed, folder, fault=lines[-1])
-        score.write_text(said.out, encoding="utf-8")
-    found, last = read_json(score), read_curves(folder).last()
-    try:
-        mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])
-    except (LookupError, TypeError, ValueError) as error:
-        raise CairnError(
-            f"{score} was not written by `cairn eval`; remove it, and the policy is evaluated again."
-        ) from error
-    judged = figure(read_recipe(folder, trust=True).metric, mean, success)
-    return Trial(seed, folder, judged, *((last.step, last.seconds) if last is not None else ()))
+@dataclass(frozen=True)
+class Plan:
+    """What is done for every seed: `cairn train NAME OPTIONS` at a place, unless they are trained, and `cairn eval`."""
 
+    name: str
+    options: Sequence[str]
+    place: Place
+    episodes: int
+    trust: bool = False
+    trained: bool = False
 
-def _scored(
-    name: str, options: Sequence[str], seed: int, folder: Path, place: Place, episodes: int, told: list[str]
-) -> Finished:
-    """Train a seed, or go on with it, and score it; how the last command ended."""
+    def trial(self, seed: int, folder: Path) -> Trial:
+        """Train and score one seed; what is there is not made again."""
+        score = folder / SCORE
+        if not score.exists():
+            said = self._scored(seed, folder.resolve())
+            if said.code != 0:
+                lines = said.err.strip().splitlines() or ["no output"]
+                return Trial(seed, folder, fault=lines[-1])
+            score.write_text(said.out, encoding="utf-8")
+        found, last = read_json(score), read_curves(folder).last()
+        try:
+            mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise CairnError(
+                f"{score} was not written by `cairn eval`; remove it, and the policy is evaluated again."
+            ) from error
+        judged = figure(read_recipe(folder, trust=True).metric, mean, success)
+        return Trial(seed, folder, judged, *((last.step, last.seconds) if last is not None else ()))
 
-    def training() -> list[str]:
-        begun = (folder / "config.json").exists()
-        rest = ["--resume"] if begun else ["--seed", str(seed), *options]
-        return ["train", name, *rest, *told, "--out", str(folder)]
+    def _scored(self, seed: int, folder: Path) -> Finished:
+        """Train a seed, or go on with it, and score it; how the last command ended."""
+        told = ["--trust"] if self.trust else []
 
-    def scoring() -> list[str]:
-        return ["eval", str(folder), "--episodes", str(episodes), "--json", *told]
+        def training() -> list[str]:
+            begun = (folder / "config.json").exists()
+            rest = ["--resume"] if begun else ["--seed", str(seed), *self.options]
+            return ["train", self.name, *rest, *told, "--out", str(folder)]
 
-    said = run(place, training, f"seed {seed}")
-    return said if said.code != 0 else run(place, scoring, f"the evaluation of seed {seed}")
+        def scoring() -> list[str]:
+            return ["eval", str(folder), "--episodes", str(self.episodes), "--json", *told]
+
+        said = Finished(0) if self.trained else run(self.place, training, f"seed {seed}")
+        return said if said.code != 0 else run(self.place, scoring, f"the evaluation of seed {seed}")
 
 
 def table(trials: Sequence[Trial]) -> str:
