@@ -238,8 +238,12 @@ void lerp(float* target, const float* source, int64_t n, double tau) {
         toward(target, source, n, static_cast<float>(tau));
 }
 
-void best(const float* q, int64_t* action, int rows, int actions) {
-    for (int i = 0; i < rows; i++) action[i] = best_of(q + i * actions, actions);
+// action [rows] = the best by the network's outputs, except where `random`
+void toss(const Net* net, const float* x, int x_row, int rows, const uint8_t* random, int64_t* action) {
+    forward(net, x, x_row, rows);
+    const int actions = net->width[net->layers];
+    for (int i = 0; i < rows; i++)
+        if (!random[i]) action[i] = best_of(net->y[net->layers - 1] + i * actions, actions);
 }
 
 // The Huber loss of Q(s, a) against y = R + discount Q'(s', argmax chooser), all rows [rows, actions]. `q_grad` gets its

@@ -48,7 +48,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "backward": [_NET, _P, _INT, _P, _INT, _INT, _P, _INT, _P],
     "adam": [_P, _P, _P, _P, _P, _LONG, _REAL, _REAL, _REAL],
     "lerp": [_P, _P, _LONG, _REAL],
-    "best": [_P, _P, _INT, _INT],
+    "toss": [_NET, _P, _INT, _INT, _P, _P],
     "td": [_P, _P, _P, *[_P, _LONG] * 4, POINTER(c_float), _INT, _INT, _P, _P, _P],
 }
 
