@@ -43,6 +43,7 @@ FLAGS = runpy.run_path("src/cairn/native/flags.py")
 CORE = Extension(
     "cairn.native._core",
     ["src/cairn/native/core.cpp"],
+    depends=["src/cairn/native/product.h"],
     extra_compile_args=FLAGS["FLAGS"],
     define_macros=[FLAGS["macro"]()],
     language="c++",

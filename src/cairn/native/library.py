@@ -20,6 +20,7 @@ from cairn.native.flags import FLAGS, SOURCE, macro, source_hash
 MOST = 8  # layers of a network; core.cpp has the same number
 BUILT = "_core.so"  # what `cairn native --build` makes; setup.py adds Python's version to the name
 COMPILERS = ("c++", "g++", "clang++")
+OPENMP = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads")  # what shares work among torch's threads
 LIMIT = 300  # seconds that the compiler may take
 
 
@@ -42,12 +43,12 @@ class NetStruct(Structure):
 
 _NET, _P, _INT, _LONG, _REAL = POINTER(NetStruct), c_void_p, c_int, c_int64, c_double
 SIGNATURES: dict[str, list[Any]] = {
-    "bind": [_P],
+    "bind": [_P, _P, _P, _P],
     "forward": [_NET, _P, _INT, _INT],
     "backward": [_NET, _P, _INT, _P, _INT, _INT, _P, _INT, _P],
     "adam": [_P, _P, _P, _P, _P, _LONG, _REAL, _REAL, _REAL],
     "lerp": [_P, _P, _LONG, _REAL],
-    "best": [_P, _P, _INT, _INT],
+    "toss": [_NET, _P, _INT, _INT, _P, _P],
     "td": [_P, _P, _P, *[_P, _LONG] * 4, POINTER(c_float), _INT, _INT, _P, _P, _P],
 }
 
@@ -74,19 +75,19 @@ def library() -> tuple[ctypes.CDLL | None, str]:
         except (OSError, AttributeError) as error:
             why = f"{path.name} cannot be loaded ({error})"
             continue
-        product = sgemm()
+        product, *threads = (of_torch(name) for name in ("sgemm_", *OPENMP))
         if product is None:
             return None, "torch has no sgemm on this machine that other libraries can call"
-        found.bind(product)
+        found.bind(product, *(threads if all(threads) else [None] * len(threads)))
         return found, ""
     return None, why
 
 
-def sgemm() -> int | None:
-    """The address of the matrix product of torch's BLAS; None where torch hides it."""
+def of_torch(name: str) -> int | None:
+    """The address of a function of the libraries inside torch, such as a product of BLAS; None if it is hidden."""
     try:
-        of_torch = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        return ctypes.cast(of_torch.sgemm_, c_void_p).value
+        inside = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        return ctypes.cast(getattr(inside, name), c_void_p).value
     except (OSError, AttributeError):
         return None
 
