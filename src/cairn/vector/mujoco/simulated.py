@@ -1,0 +1,56 @@
+"""What a task is, beside its physics: the arithmetic of its observations, rewards and terminations, for N at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cairn.core.types import Array
+from cairn.native.physics import Plan, Rows
+
+
+class Simulated(ABC):
+    """The tasks of N environments that were made alike.
+
+    Its arithmetic is that of the environment's own `step`, with the same types and in the same order, so that results
+    are equal to the bit. All settings are read from the environment. `rows` are the numbers that physics leaves.
+    """
+
+    def __init__(self, envs: Sequence[Any]) -> None:
+        """`envs` are without wrappers."""
+        self.envs, self.env, self.model = list(envs), envs[0], envs[0].model
+        self.success: Array = np.full(len(envs), -1, np.int8)  # of each environment; -1 where the task has none
+        self.rows: Rows
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """What a step of the physics is made of."""
+
+    def act(self, action: Array) -> None:
+        """Before a step: write `rows.given` for actions [N, dim], and keep what rewards need of the state before."""
+        self.rows.given["ctrl"][:] = action
+
+    @abstractmethod
+    def observe(self, out: Array) -> None:
+        """After a step: write observations into `out` [N, width]."""
+
+    @abstractmethod
+    def judge(self, action: Array, obs: Array) -> tuple[Array, Array]:
+        """After `observe` wrote `obs`: reward [N] and terminated [N] bool."""
+
+    def begun(self, i: int) -> None:
+        """Environment `i` was reset by its own method."""
+
+
+def weighted(weight: Any, sums: Array) -> Array:
+    """weight · sums [N] float32, rounded as `weight * np.float32(...)` is: NumPy 1 and 2 differ."""
+    return weight * sums.astype(np.result_type(weight * np.float32(1)), copy=False)
+
+
+def squared_sum(x: Array) -> Array:
+    """The sum of squares of each row [N, ...], in the order in which NumPy sums one row."""
+    out: Array = np.square(x).reshape(len(x), -1).sum(axis=1)
+    return out
