@@ -9,10 +9,10 @@ import gymnasium as gym
 
 from cairn.core.errors import CairnError
 from cairn.envs.wrappers import TimeFeature
-from cairn.vector.mujoco import locomotion
+from cairn.vector.mujoco import ants, locomotion
 from cairn.vector.mujoco.simulated import Simulated
 
-GYMNASIUM = "gymnasium.envs.mujoco."
+GYMNASIUM, ANTS = "gymnasium.envs.mujoco.", "cairn.envs.ant_tasks:"
 # where an environment is defined -> its arithmetic
 KNOWN: dict[str, type[Simulated]] = {
     f"{GYMNASIUM}half_cheetah_v5:HalfCheetahEnv": locomotion.HalfCheetah,
@@ -21,6 +21,8 @@ KNOWN: dict[str, type[Simulated]] = {
     f"{GYMNASIUM}ant_v5:AntEnv": locomotion.Ant,
     f"{GYMNASIUM}humanoid_v5:HumanoidEnv": locomotion.Humanoid,
     f"{GYMNASIUM}swimmer_v5:SwimmerEnv": locomotion.Swimmer,
+    **{f"{ANTS}{name}": ants.Navigation for name in ("AntMaze", "AntPush", "AntFall")},
+    f"{ANTS}AntGather": ants.Gather,
 }
 WRAPPERS = (gym.wrappers.TimeLimit, gym.wrappers.OrderEnforcing, TimeFeature)  # whose effect the vector knows
 

@@ -73,10 +73,7 @@ class MuJoCo:
     def send(self, action: Array) -> None:
         self.action = self.spec.action.to_env(action)
         self._settle()
-        try:
-            self.sim.act(self.action)
-        except ValueError as error:
-            raise blame(0, error) from error
+        self.sim.act(self.action)
         self.pool.start(self.which)
         self.moving = True
 
