@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from cairn.core.types import Array
-from cairn.envs.ant import FRAME_SKIP, must_be_finite, sensed
+from cairn.envs.ant import FRAME_SKIP, sensed
 from cairn.envs.ant_tasks import APPLES, BOMBS, readings
 from cairn.native.physics import Part, Plan
-from cairn.vector.checks import blame
-from cairn.vector.mujoco.simulated import Simulated
+from cairn.vector.mujoco.simulated import Simulated, refuse_not_finite_actions
 
 
 class Ants(Simulated):
@@ -84,14 +83,3 @@ class Gather(Ants):
 
     def judge(self, action: Array, obs: Array) -> tuple[Array, Array]:
         return self.judged
-
-
-def refuse_not_finite_actions(action: Array) -> None:
-    """Raise EnvError, as the environment would, for the first action that is not finite."""
-    if np.isfinite(action).all():
-        return
-    for i, one in enumerate(action):
-        try:
-            must_be_finite(one)
-        except ValueError as error:
-            raise blame(i, error) from error

@@ -9,20 +9,22 @@ import gymnasium as gym
 
 from cairn.core.errors import CairnError
 from cairn.envs.wrappers import TimeFeature
-from cairn.vector.mujoco import ants, locomotion
+from cairn.vector.mujoco import figures, locomotion, small
 from cairn.vector.mujoco.simulated import Simulated
 
-GYMNASIUM, ANTS = "gymnasium.envs.mujoco.", "cairn.envs.ant_tasks:"
-# where an environment is defined -> its arithmetic
-KNOWN: dict[str, type[Simulated]] = {
-    f"{GYMNASIUM}half_cheetah_v5:HalfCheetahEnv": locomotion.HalfCheetah,
-    f"{GYMNASIUM}hopper_v5:HopperEnv": locomotion.Hopper,
-    f"{GYMNASIUM}walker2d_v5:Walker2dEnv": locomotion.Walker2d,
-    f"{GYMNASIUM}ant_v5:AntEnv": locomotion.Ant,
-    f"{GYMNASIUM}humanoid_v5:HumanoidEnv": locomotion.Humanoid,
-    f"{GYMNASIUM}swimmer_v5:SwimmerEnv": locomotion.Swimmer,
-    **{f"{ANTS}{name}": ants.Navigation for name in ("AntMaze", "AntPush", "AntFall")},
-    f"{ANTS}AntGather": ants.Gather,
+Kinds = dict[str, type[Simulated]]  # where an environment is defined -> its arithmetic
+GYMNASIUM: Kinds = {
+    "half_cheetah_v5:HalfCheetahEnv": locomotion.HalfCheetah,
+    "hopper_v5:HopperEnv": locomotion.Hopper,
+    "walker2d_v5:Walker2dEnv": locomotion.Walker2d,
+    "ant_v5:AntEnv": locomotion.Ant,
+    "humanoid_v5:HumanoidEnv": figures.Humanoid,
+    "humanoidstandup_v5:HumanoidStandupEnv": figures.HumanoidStandup,
+    "swimmer_v5:SwimmerEnv": locomotion.Swimmer,
+    "inverted_pendulum_v5:InvertedPendulumEnv": small.InvertedPendulum,
+    "inverted_double_pendulum_v5:InvertedDoublePendulumEnv": small.InvertedDoublePendulum,
+    "reacher_v5:ReacherEnv": small.Reacher,
+    "pusher_v5:PusherEnv": small.Pusher,
 }
 WRAPPERS = (gym.wrappers.TimeLimit, gym.wrappers.OrderEnforcing, TimeFeature)  # whose effect the vector knows
 
@@ -34,7 +36,26 @@ def simulated(name: str, envs: Sequence[Any]) -> Simulated:
         if type(env) not in WRAPPERS:
             raise CairnError(f"{name} is in the wrapper {type(env).__name__}, which the mujoco vector does not know")
         env = env.env
-    kind = KNOWN.get(f"{type(env).__module__}:{type(env).__qualname__}")
+    package, _, rest = f"{type(env).__module__}:{type(env).__qualname__}".rpartition(".")
+    kind = _kinds(package).get(rest)
     if kind is None:
         raise CairnError(f"the mujoco vector does not know {name}")
     return kind([one.unwrapped for one in envs])
+
+
+def _kinds(package: str) -> Kinds:
+    """The environments that a package defines; those of other packages need not be installed."""
+    if package == "gymnasium.envs.mujoco":
+        return GYMNASIUM
+    if package == "cairn.envs":
+        from cairn.vector.mujoco import ants, far
+
+        mazes = dict.fromkeys(("AntMaze", "AntPush", "AntFall"), ants.Navigation)
+        found: Kinds = {f"ant_tasks:{name}": kind for name, kind in mazes.items()}
+        return {**found, "ant_tasks:AntGather": ants.Gather, "reachfar:FetchReachFar": far.FarReach}
+    if package == "gymnasium_robotics.envs.fetch":
+        from cairn.vector.mujoco import fetch
+
+        names = ("reach:MujocoFetchReachEnv", "push:MujocoFetchPushEnv", "slide:MujocoFetchSlideEnv")
+        return dict.fromkeys((*names, "pick_and_place:MujocoFetchPickAndPlaceEnv"), fetch.Fetch)
+    return {}

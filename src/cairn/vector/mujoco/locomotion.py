@@ -14,12 +14,20 @@ from cairn.vector.mujoco.simulated import Simulated, squared_sum, weighted
 EVERYTHING = {"qpos": Part("qpos"), "qvel": Part("qvel")}
 
 
-class Gait(Simulated):
+class AfterPhysics(Simulated):
+    """A task that Gymnasium's `do_simulation` steps."""
+
+    reads = EVERYTHING
+
+    def plan(self) -> Plan:
+        return Plan(self.env.frame_skip, self.reads, after="mj_rnePostConstraint")
+
+
+class Gait(AfterPhysics):
     """A body that is paid for its speed along x. Tasks add their health and costs."""
 
     skipped = 1  # entries of qpos that are not observed
     fastest: float | None = None  # beyond which observed speeds are cut
-    reads = EVERYTHING
 
     def __init__(self, envs: Sequence[Any]) -> None:
         super().__init__(envs)
@@ -27,9 +35,6 @@ class Gait(Simulated):
         self.skip = self.skipped * bool(env._exclude_current_positions_from_observation)
         self.dt, self.forward_weight, self.control_weight = env.dt, env._forward_reward_weight, env._ctrl_cost_weight
         self.before: Array = np.zeros(len(envs))  # x before the step
-
-    def plan(self) -> Plan:
-        return Plan(self.env.frame_skip, self.reads, after="mj_rnePostConstraint")
 
     def place(self) -> Array:
         """x [N] of what is paid for moving."""
@@ -144,46 +149,6 @@ class Ant(Upright):
 
     def costs(self, action: Array) -> Array:
         return self.control_cost(action) + self.env._contact_cost_weight * squared_sum(self.forces)
-
-
-class Humanoid(Upright):
-    """Humanoid-v5."""
-
-    skipped = 2
-    shown = (  # setting, field, entries that are not observed: those of the world, and of the free joint
-        ("_include_cinert_in_observation", "cinert", 10),
-        ("_include_cvel_in_observation", "cvel", 6),
-        ("_include_qfrc_actuator_in_observation", "qfrc_actuator", 6),
-        ("_include_cfrc_ext_in_observation", "cfrc_ext", 6),
-    )
-
-    def __init__(self, envs: Sequence[Any]) -> None:
-        super().__init__(envs)
-        self.parts = [(name, skip) for setting, name, skip in self.shown if getattr(self.env, setting) is True]
-        names = {"xipos", "ctrl", "cfrc_ext", *(name for name, _ in self.parts)}
-        self.reads = {**EVERYTHING, **{name: Part(name) for name in sorted(names)}}
-
-    def place(self) -> Array:
-        masses = self.model.body_mass
-        places = self.rows.seen["xipos"].reshape(len(self.envs), -1, 3)
-        x: Array = (np.einsum("b,nbj->nj", masses, places) / masses.sum())[:, 0]
-        return x
-
-    def observe(self, out: Array) -> None:
-        super().observe(out)
-        at = self.rows.seen["qpos"].shape[1] - self.skip + self.rows.seen["qvel"].shape[1]
-        for name, skip in self.parts:
-            seen = self.rows.seen[name][:, skip:]
-            out[:, at : at + seen.shape[1]] = seen
-            at += seen.shape[1]
-
-    def healthy(self) -> Array:
-        return within(self.rows.seen["qpos"][:, 2], self.heights)
-
-    def costs(self, action: Array) -> Array:
-        contact = self.env._contact_cost_weight * squared_sum(self.rows.seen["cfrc_ext"])
-        control = self.control_weight * squared_sum(self.rows.seen["ctrl"])
-        return control + np.clip(contact, *self.env._contact_cost_range)
 
 
 def within(x: Array, limits: tuple[float, float]) -> Array:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from cairn.core.types import Array
+from cairn.envs.ant import must_be_finite
 from cairn.native.physics import Plan, Rows
+from cairn.vector.checks import blame
 
 
 class Simulated(ABC):
@@ -19,9 +21,10 @@ class Simulated(ABC):
     are equal to the bit. All settings are read from the environment. `rows` are the numbers that physics leaves.
     """
 
-    def __init__(self, envs: Sequence[Any]) -> None:
-        """`envs` are without wrappers."""
-        self.envs, self.env, self.model = list(envs), envs[0], envs[0].model
+    def __init__(self, envs: Sequence[Any], holders: Sequence[Any] = ()) -> None:
+        """`envs` are without wrappers; `holders` have their `model` and `data`, if they do not themselves."""
+        self.envs, self.env, self.holders = list(envs), envs[0], list(holders or envs)
+        self.model = self.holders[0].model
         self.success: Array = np.full(len(envs), -1, np.int8)  # of each environment; -1 where the task has none
         self.rows: Rows
 
@@ -54,3 +57,20 @@ def squared_sum(x: Array) -> Array:
     """The sum of squares of each row [N, ...], in the order in which NumPy sums one row."""
     out: Array = np.square(x).reshape(len(x), -1).sum(axis=1)
     return out
+
+
+def lengths(x: Array) -> Array:
+    """The length of each row [N, 3], by a product, as `np.linalg.norm` of one row."""
+    out: Array = np.sqrt(x[:, None, :] @ x[:, :, None])[:, 0, 0]
+    return out
+
+
+def refuse_not_finite_actions(action: Array) -> None:
+    """Raise EnvError, as the environment would, for the first action that is not finite."""
+    if np.isfinite(action).all():
+        return
+    for i, one in enumerate(action):
+        try:
+            must_be_finite(one)
+        except ValueError as error:
+            raise blame(i, error) from error

@@ -34,9 +34,8 @@ class MuJoCo:
         self.spec, layout = spec_of_env(self.envs[0])
         self.row, self.num_envs, self.restarts = Rows(self.spec, layout), num_envs, 0
         self.sim = simulated(task.id, self.envs)
-        bare = [env.unwrapped for env in self.envs]
-        count = min(threads or os.cpu_count() or 1, num_envs)
-        self.pool = pool(self.sim.plan(), [env.model for env in bare], [env.data for env in bare], count)
+        models, datas = zip(*((one.model, one.data) for one in self.sim.holders), strict=True)
+        self.pool = pool(self.sim.plan(), models, datas, min(threads or os.cpu_count() or 1, num_envs))
         self.sim.rows = self.pool.rows
         self.limit = limit_of(self.envs[0])
         self.clock: int | None = None  # the column of the remaining time, if it is observed
