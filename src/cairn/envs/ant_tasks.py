@@ -217,9 +217,7 @@ class AntGather(Ant):
 
 def readings(qpos: Array, things: Array, left: Array) -> Array:
     """What N ants see of things [N, 16, 2], of which `left` [N, 16] are there: apples and bombs [N, 20]."""
-    turned = [
-        math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k)) for w, i, j, k in qpos[:, 3:7].tolist()
-    ]
+    turned = [math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k)) for w, i, j, k in qpos[:, 3:7].tolist()]
     away = things - qpos[:, None, :2]
     near = 1 - np.hypot(away[..., 0], away[..., 1]) / SIGHT
     turn = (np.arctan2(away[..., 1], away[..., 0]) - np.array(turned)[:, None] + math.pi) % (2 * math.pi)

@@ -32,6 +32,7 @@ class Fetch(Simulated):
         self.relative = model.actuator_biastype != 0  # actuators that hold a position: an action moves it
         self.held = model.jnt_qposadr[model.actuator_trnid[:, 0]]
         self.goals: Array = np.zeros((len(envs), 3))
+        self.reward: Array = np.zeros(len(envs))
 
     def plan(self) -> Plan:
         hand, model = welded_to_mocap(self.model), self.model
@@ -65,7 +66,7 @@ class Fetch(Simulated):
         self.goals[i] = self.envs[i].goal
 
     def observe(self, out: Array) -> None:
-        seen, goal = self.rows.seen, 3
+        seen = self.rows.seen
         speeds = (self.rows.jacobians @ seen["qvel"][:, None, None, :, None])[..., 0] * self.dt  # [N, sites, 2, 3]
         place, speed = seen["site0"], speeds[:, 0, 0]
         fingers, finger_speeds = seen["qpos"][:, self.fingers], seen["qvel"][:, self.finger_speeds] * self.dt
@@ -80,9 +81,8 @@ class Fetch(Simulated):
         for part in (*parts, achieved, self.goals):
             out[:, at : at + part.shape[1]] = part
             at += part.shape[1]
-        self.reached = self.env._is_success(achieved, self.goals)
+        self.success = self.env._is_success(achieved, self.goals).astype(np.int8)
         self.reward = self.env.compute_reward(achieved, self.goals, {})
-        self.success = self.reached.astype(np.int8)
 
     def judge(self, action: Array, obs: Array) -> tuple[Array, Array]:
         return self.reward, np.zeros(len(obs), bool)

@@ -17,6 +17,7 @@ from cairn.envs.task import Task
 MODULES = ("gymnasium.envs.mujoco.", "gymnasium_robotics.envs.fetch.", "cairn.envs.ant_tasks:", "cairn.envs.reachfar:")
 TRIED = 60  # steps that are compared with the environment's own
 CLOSE = 1e-5  # largest difference of numbers that are only rounded otherwise
+DIFFERENT = "{} steps otherwise here than the mujoco vector expects"
 _found: dict[str, str | None] = {}  # answers by task
 
 
@@ -39,6 +40,8 @@ def mujoco_fault(task: Any) -> str | None:
             _found[key] = _differs(plain)
         except CairnError as error:
             _found[key] = str(error).rstrip(".")
+        except Exception as error:  # another version of the package lacks what is read, or names it otherwise
+            _found[key] = f"{DIFFERENT.format(task.id)} ({type(error).__name__}: {error})"
     why = _found[key]
     return None if why is None else f"{why}; {instead}."
 
@@ -67,4 +70,4 @@ def _differs(task: Task) -> str | None:
     finally:
         ours.close()
         theirs.close()
-    return None if same else f"{task.id} steps otherwise here than the mujoco vector expects"
+    return None if same else DIFFERENT.format(task.id)

@@ -114,7 +114,9 @@ class Hopper(Walker2d):
 
     def healthy(self) -> Array:
         low, high = self.env._healthy_state_range
-        joints = [within(part, (low, high)).all(axis=1) for part in (self.rows.seen["qpos"][:, 2:], self.rows.seen["qvel"])]
+        joints = [
+            within(part, (low, high)).all(axis=1) for part in (self.rows.seen["qpos"][:, 2:], self.rows.seen["qvel"])
+        ]
         return super().healthy() & joints[0] & joints[1]
 
 
@@ -148,7 +150,8 @@ class Ant(Upright):
         return out
 
     def costs(self, action: Array) -> Array:
-        return self.control_cost(action) + self.env._contact_cost_weight * squared_sum(self.forces)
+        contact: Array = self.env._contact_cost_weight * squared_sum(self.forces)
+        return self.control_cost(action) + contact
 
 
 def within(x: Array, limits: tuple[float, float]) -> Array:

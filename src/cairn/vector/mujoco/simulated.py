@@ -44,13 +44,14 @@ class Simulated(ABC):
     def judge(self, action: Array, obs: Array) -> tuple[Array, Array]:
         """After `observe` wrote `obs`: reward [N] and terminated [N] bool."""
 
-    def begun(self, i: int) -> None:
+    def begun(self, i: int) -> None:  # noqa: B027, many tasks keep nothing
         """Environment `i` was reset by its own method."""
 
 
 def weighted(weight: Any, sums: Array) -> Array:
     """weight · sums [N] float32, rounded as `weight * np.float32(...)` is: NumPy 1 and 2 differ."""
-    return weight * sums.astype(np.result_type(weight * np.float32(1)), copy=False)
+    out: Array = weight * sums.astype(np.result_type(weight * np.float32(1)), copy=False)
+    return out
 
 
 def squared_sum(x: Array) -> Array:
