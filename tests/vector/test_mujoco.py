@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -244,6 +245,37 @@ def test_actions_that_are_no_numbers_are_refused_as_by_the_environment(name, cor
         said.append(str(raised.value))
         envs.close()
     assert said[0] == said[1]
+
+
+def test_an_error_of_mujoco_is_that_of_the_environment(form, tmp_path, monkeypatch):
+    """A model without enough memory for contacts: the first error ends the run with a sentence, not the process."""
+    monkeypatch.setattr(fits, "_differs", lambda task: None)
+    monkeypatch.chdir(tmp_path)  # MuJoCo may write a log
+    text = (Path(gym.__file__).parent / "envs/mujoco/assets/half_cheetah.xml").read_text()
+    head, _, tail = text.partition("<size")
+    tried = {}
+    for memory in range(14_000, 24_000, 200):
+        path = tmp_path / f"{memory}.xml"
+        path.write_text(f'{head}<size memory="{memory}"{tail[tail.index("/>") :]}')
+        task = Task("HalfCheetah-v5", args={"xml_file": str(path)})
+        for backend in ("sync", "mujoco"):
+            envs = make_vector(task, 2, backend=backend)
+            try:
+                envs.reset([0, 1])
+                tried[backend] = "fine"
+                for t in range(60):
+                    envs.step(np.full((2, 6), np.sin(t), np.float32))
+            except EnvError as error:
+                tried[backend] = str(error)
+            finally:
+                envs.close()
+            if " at reset" in tried[backend] or tried["sync"] == "fine":
+                break
+        else:
+            break
+    if tried["sync"] == "fine":
+        pytest.skip("this MuJoCo has no such error")
+    assert tried["mujoco"] == tried["sync"] and "raised FatalError: mj_stackAlloc" in tried["sync"]
 
 
 class Kinder(gym.Wrapper):

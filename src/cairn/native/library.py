@@ -49,7 +49,6 @@ SIGNATURES: dict[str, list[Any]] = {
     "best": [_P, _P, _INT, _INT],
     "physics_free": [_P],
     "physics_start": [_P, _P, _INT],
-    "physics_finish": [_P],
     "physics_read": [_P, _INT],
     "td": [_P, _P, _P, *[_P, _LONG] * 4, POINTER(c_float), _INT, _INT, _P, _P, _P],
 }
@@ -74,7 +73,9 @@ def opened() -> tuple[ctypes.CDLL | None, str]:
             for name, types in SIGNATURES.items():
                 function = getattr(found, name)
                 function.argtypes, function.restype = types, None
-            found.physics_new.argtypes, found.physics_new.restype = [_P, _INT], _P
+            found.physics_new.argtypes, found.physics_new.restype = [_P, _INT, _P], _P
+            found.physics_finish.argtypes, found.physics_finish.restype = [_P], _INT
+            found.physics_error.argtypes, found.physics_error.restype = [_P], c_char_p
         except (OSError, AttributeError) as error:
             why = f"{path.name} cannot be loaded ({error})"
             continue

@@ -4,8 +4,12 @@
 // Python package has loaded; the caller passes their addresses, so nothing is linked.
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <csetjmp>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -66,6 +70,40 @@ void run(const Program& p, int i) {
     read(p, i);
 }
 
+// MuJoCo calls this on an error and expects that it does not return; where nothing catches, it ends the process, as without.
+thread_local std::jmp_buf* catches = nullptr;
+thread_local char said[512];
+
+void on_error(const char* text) {
+    if (catches) {
+        std::snprintf(said, sizeof said, "%s", text);
+        std::longjmp(*catches, 1);
+    }
+    std::fprintf(stderr, "ERROR: %s\n", text);
+    std::exit(EXIT_FAILURE);
+}
+
+// Run a step; false where MuJoCo found an error, which is `said` then.
+bool tried(const Program& p, int i) {
+    std::jmp_buf here;
+    if (setjmp(here) != 0) {
+        catches = nullptr;
+        return false;
+    }
+    catches = &here;
+    run(p, i);
+    catches = nullptr;
+    return true;
+}
+
+constexpr auto SPIN = std::chrono::microseconds(50);
+
+void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 // The calling thread works too, in `finish`, so a pool of one thread has none of its own.
 class Pool {
    public:
@@ -89,30 +127,50 @@ class Pool {
             std::unique_lock<std::mutex> lock(mutex_);
             idle_.wait(lock, [this] { return active_ == 0; });  // one that woke late, and found nothing to do
             which_.assign(which, which + count);
-            next_ = 0;
+            next_ = 0, failed_ = -1;
             batch_++;
         }
         if (count > 0) wake_.notify_all();
     }
 
-    void finish() {
+    // The simulation in which MuJoCo found an error, or -1; `error` says which.
+    int finish() {
         take();
+        soon([this] { return active_ == 0; });
         std::unique_lock<std::mutex> lock(mutex_);
         idle_.wait(lock, [this] { return active_ == 0; });
+        return failed_;
     }
+
+    const char* error() const { return error_; }
 
     void look(int i) { read(program_, i); }
 
    private:
+    // Look for a moment before sleeping: to be woken takes as long as a few steps, or much longer on a busy machine.
+    template <class Done>
+    static void soon(Done done) {
+        const auto until = std::chrono::steady_clock::now() + SPIN;
+        while (!done() && std::chrono::steady_clock::now() < until) pause();
+    }
+
     void take() {
         const int count = static_cast<int>(which_.size());
-        for (int k; (k = next_.fetch_add(1)) < count;) run(program_, which_[k]);
+        for (int k; (k = next_.fetch_add(1)) < count;)
+            if (!tried(program_, which_[k])) {
+                std::unique_lock<std::mutex> lock(mutex_);
+                failed_ = which_[k];
+                std::memcpy(error_, said, sizeof error_);
+            }
     }
 
     void work() {
         int64_t seen = 0;
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
+            lock.unlock();
+            soon([&] { return stop_ || batch_ != seen; });
+            lock.lock();
             wake_.wait(lock, [&] { return stop_ || batch_ != seen; });
             if (stop_) return;
             seen = batch_;
@@ -130,19 +188,26 @@ class Pool {
     std::mutex mutex_;
     std::condition_variable wake_, idle_;
     std::atomic<int> next_{0};
-    int active_ = 0;
-    int64_t batch_ = 0;
-    bool stop_ = false;
+    std::atomic<int> active_{0};
+    std::atomic<int64_t> batch_{0};
+    std::atomic<bool> stop_{false};
+    int failed_ = -1;
+    char error_[sizeof said] = "";
 };
 
 }  // namespace
 
 extern "C" {
 
-void* physics_new(const Program* program, int threads) { return new Pool(program, threads); }
+// `handler` is MuJoCo's own variable for the function that gets errors; it may be null.
+void* physics_new(const Program* program, int threads, void (**handler)(const char*)) {
+    if (handler && !*handler) *handler = on_error;
+    return new Pool(program, threads);
+}
 void physics_free(void* pool) { delete static_cast<Pool*>(pool); }
 void physics_start(void* pool, const int32_t* which, int count) { static_cast<Pool*>(pool)->start(which, count); }
-void physics_finish(void* pool) { static_cast<Pool*>(pool)->finish(); }
+int physics_finish(void* pool) { return static_cast<Pool*>(pool)->finish(); }
+const char* physics_error(void* pool) { return static_cast<Pool*>(pool)->error(); }
 void physics_read(void* pool, int i) { static_cast<Pool*>(pool)->look(i); }
 
 }  // extern "C"

@@ -11,7 +11,7 @@ import functools
 import math
 import weakref
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ctypes import POINTER, Structure, c_int32, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +73,14 @@ class Rows:
         return np.zeros((len(self.datas), part.of(self.datas[0]).size))
 
 
+class PhysicsFault(Exception):
+    """MuJoCo found an error in the step of one simulation."""
+
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index, error)
+        self.index, self.error = index, error
+
+
 class Pool(Protocol):
     """Steps simulations; `start` returns at once and `finish` waits."""
 
@@ -82,7 +90,7 @@ class Pool(Protocol):
         """Begin a step of the simulations `which` [n] int32; `rows.given` must stay as it is until `finish`."""
 
     def finish(self) -> None:
-        """Wait until the step is done; its results are in `rows`."""
+        """Wait until the step is done; its results are in `rows`. Raises PhysicsFault."""
 
     def read(self, i: int) -> None:
         """Read simulation `i` as it is now."""
@@ -117,17 +125,24 @@ class PythonPool:
 
     def _run(self, which: list[int]) -> None:
         for i in which:
-            model, data = self.rows.models[i], self.rows.datas[i]
-            for place, given in self.writes[i]:
-                place[:] = given[i]
-            mujoco.mj_step(model, data, self.rows.plan.substeps)
-            for place in self.zeros[i]:
-                place[:] = 0
-            if self.after is not None:
-                self.after(model, data)
-            self.read(i)
+            try:
+                self._step(i)
+            except mujoco.FatalError as error:
+                raise PhysicsFault(i, error) from error
+
+    def _step(self, i: int) -> None:
+        model, data = self.rows.models[i], self.rows.datas[i]
+        for place, given in self.writes[i]:
+            place[:] = given[i]
+        mujoco.mj_step(model, data, self.rows.plan.substeps)
+        for place in self.zeros[i]:
+            place[:] = 0
+        if self.after is not None:
+            self.after(model, data)
+        self.read(i)
 
     def finish(self) -> None:
+        wait(self.running)
         for one in self.running:
             one.result()
 
@@ -176,7 +191,7 @@ class CompiledPool:
         program.zeros, program.zero = self._fields((part, None) for part in plan.zeros)
         self.kept.append(sites := np.array(plan.sites, np.int32))
         program.sites, program.site, program.jacobians = len(sites), sites.ctypes.data, rows.jacobians.ctypes.data
-        self.at = lib.physics_new(ctypes.byref(program), threads)
+        self.at = lib.physics_new(ctypes.byref(program), threads, addresses["mju_user_error"])
         self.end = weakref.finalize(self, _free, lib, self.at, rows, self.kept)
 
     def _pointers(self, addresses: Any) -> int:
@@ -197,7 +212,9 @@ class CompiledPool:
         self.lib.physics_start(self.at, which.ctypes.data, len(which))
 
     def finish(self) -> None:
-        self.lib.physics_finish(self.at)
+        failed = self.lib.physics_finish(self.at)
+        if failed >= 0:
+            raise PhysicsFault(failed, mujoco.FatalError(self.lib.physics_error(self.at).decode(errors="replace")))
 
     def read(self, i: int) -> None:
         self.lib.physics_read(self.at, i)
@@ -218,6 +235,7 @@ def of_mujoco() -> Mapping[str, int] | None:
         (path,) = Path(mujoco.__file__).parent.glob("libmujoco.so*")
         lib = ctypes.CDLL(str(path))
         names = ("mj_step", "mj_jacSite", "mj_forward", "mj_rnePostConstraint")
-        return {name: ctypes.cast(getattr(lib, name), c_void_p).value or 0 for name in names}
+        found = {name: ctypes.cast(getattr(lib, name), c_void_p).value or 0 for name in names}
+        return {**found, "mju_user_error": ctypes.addressof(c_void_p.in_dll(lib, "mju_user_error"))}
     except (OSError, ValueError, AttributeError):
         return None

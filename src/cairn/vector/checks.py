@@ -121,15 +121,6 @@ def check_step(out: Any) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
     return obs, reward, terminated, truncated, info
 
 
-def refuse_not_finite(first: int, obs: Array, reward: Array | None = None) -> None:
-    """Raise EnvError for the first environment with numbers that are not finite; `first` is its number in row 0."""
-    for i in range(len(obs)):
-        if reward is not None and not np.isfinite(reward[i]):
-            raise EnvError(first + i, "returned a reward that is not finite")
-        if not np.isfinite(obs[i]).all():
-            raise EnvError(first + i, "returned an observation that is not finite, or too large for float32")
-
-
 def _kind(out: Any) -> str:
     return f"{len(out)} values" if isinstance(out, (tuple, list)) else f"one {type(out).__name__}"
 

@@ -8,16 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cairn.core.types import Array, Composite
-from cairn.vector.checks import (
-    Rows,
-    blame,
-    check_reset,
-    check_step,
-    fault_at_close,
-    make_env,
-    refuse_not_finite,
-    remake_env,
-)
+from cairn.vector.checks import Rows, blame, check_reset, check_step, fault_at_close, make_env, remake_env
+from cairn.vector.finite import refuse_not_finite
 from cairn.vector.protocol import EnvMaker, success_of
 from cairn.vector.spaces import spec_of_env
 from cairn.vector.step_buffers import StepBuffers

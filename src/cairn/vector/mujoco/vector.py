@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Sequence
@@ -10,11 +11,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from cairn.core.errors import EnvError
 from cairn.core.types import Array, Step
 from cairn.envs.task import Task
 from cairn.envs.wrappers import TimeFeature
-from cairn.native.physics import pool
-from cairn.vector.checks import Rows, blame, check_reset, fault_at_close, make_env, refuse_not_finite, warn_once
+from cairn.native.physics import PhysicsFault, pool
+from cairn.vector.checks import Rows, blame, check_reset, fault_at_close, make_env, warn_once
+from cairn.vector.finite import refuse_not_finite
 from cairn.vector.mujoco.known import simulated
 from cairn.vector.protocol import EpisodeStats
 from cairn.vector.spaces import spec_of_env
@@ -80,7 +83,10 @@ class MuJoCo:
         """Wait for the physics of a step that was not received."""
         if self.moving:
             self.moving = False
-            self.pool.finish()
+            try:
+                self.pool.finish()
+            except PhysicsFault as fault:
+                raise blame(fault.index, fault.error) from fault
 
     @np.errstate(over="ignore", invalid="ignore")  # overflows become an EnvError below
     def recv(self) -> Step:
@@ -129,7 +135,8 @@ class MuJoCo:
         return self.recv()
 
     def close(self) -> None:
-        self._settle()
+        with contextlib.suppress(EnvError):
+            self._settle()
         self.pool.close()
         warn_once(next((fault for fault in [fault_at_close(env) for env in self.envs] if fault), ""))
         self.envs = []
