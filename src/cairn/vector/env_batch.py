@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cairn.core.errors import EnvError
 from cairn.core.types import Array, Composite
 from cairn.vector.checks import Rows, blame, check_reset, check_step, fault_at_close, make_env, remake_env
+from cairn.vector.finite import refuse_not_finite
 from cairn.vector.protocol import EnvMaker, success_of
 from cairn.vector.spaces import spec_of_env
 from cairn.vector.step_buffers import StepBuffers
@@ -59,7 +59,7 @@ class EnvBatch:
         except (Exception, SystemExit) as error:
             raise blame(self.first + i, error, " at reset") from error
         if not np.isfinite(self.buffers.obs[i]).all():
-            self._raise_not_finite(self.buffers.obs)
+            refuse_not_finite(self.first + i, self.buffers.obs[i : i + 1])
         self.awake = sorted({*self.awake, i})
 
     def rest(self, which: Array) -> None:
@@ -98,16 +98,8 @@ class EnvBatch:
         if s.obs.dtype != np.uint8:
             total = total + np.vdot(s.next_obs, s.next_obs) + (np.vdot(s.obs, s.obs) if began else 0.0)
         if not math.isfinite(total):
-            self._raise_not_finite(s.next_obs, s.reward)
-            self._raise_not_finite(s.obs)
-
-    def _raise_not_finite(self, obs: Array, reward: Array | None = None) -> None:
-        """Raise EnvError for the first environment with numbers that are not finite."""
-        for i in range(len(self.envs)):
-            if reward is not None and not np.isfinite(reward[i]):
-                raise EnvError(self.first + i, "returned a reward that is not finite")
-            if not np.isfinite(obs[i]).all():
-                raise EnvError(self.first + i, "returned an observation that is not finite, or too large for float32")
+            refuse_not_finite(self.first, s.next_obs, s.reward)
+            refuse_not_finite(self.first, s.obs)
 
     def _close(self, i: int) -> None:
         self.open[i] = False
