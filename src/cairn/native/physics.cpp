@@ -159,6 +159,7 @@ class Pool {
         for (int k; (k = next_.fetch_add(1)) < count;)
             if (!tried(program_, which_[k])) {
                 std::unique_lock<std::mutex> lock(mutex_);
+                if (failed_ >= 0 && failed_ < which_[k]) continue;  // the first one is named, whichever thread was faster
                 failed_ = which_[k];
                 std::memcpy(error_, said, sizeof error_);
             }
