@@ -133,7 +133,7 @@ class Pool {
         if (count > 0) wake_.notify_all();
     }
 
-    // The simulation in which MuJoCo found an error, or -1; `error` says which.
+    // The first simulation in which MuJoCo found an error, or -1; `error` says which error.
     int finish() {
         take();
         soon([this] { return active_ == 0; });
@@ -159,6 +159,7 @@ class Pool {
         for (int k; (k = next_.fetch_add(1)) < count;)
             if (!tried(program_, which_[k])) {
                 std::unique_lock<std::mutex> lock(mutex_);
+                if (failed_ >= 0 && failed_ < which_[k]) continue;  // the first is told
                 failed_ = which_[k];
                 std::memcpy(error_, said, sizeof error_);
             }
