@@ -112,6 +112,7 @@ def home(tmp_path, monkeypatch):
         (["bench", "vector", "CartPole-v1", "--envs", "0"], "envs is 0; it must be at least 1."),
         ([*CARTPOLE, "dqn", "--vector", "atari"], "plays Atari games only"),
         (["train", "--env", "cairn/BitFlip-v0", "--agent", "dqn", "--vector", "envpool"], "EnvPool has no task"),
+        (["train", "--env", "CartPole-v1", "--agent", "dqn", "--vector", "mujoco"], "does not know CartPole-v1; use"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_2(args, words, home, capsys):

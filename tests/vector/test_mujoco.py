@@ -1,6 +1,6 @@
 """The mujoco vector against the environments themselves, stepped one by one: equal to the bit."""
 
-import threading
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,14 +153,16 @@ def test_forms(name, form):
         envs.close()
 
 
-def test_any_number_of_threads_and_ends_them(core):  # noqa: F811
-    before = threading.active_count()
+def test_any_number_of_threads_steps_alike_and_ends_with_the_vector(form):
     vectors = [MuJoCo(TASKS["Walker2d"], 5, threads=threads) for threads in (1, 4)]
     play(vectors, 50)
+    running = len(os.listdir("/proc/self/task"))
     for envs in vectors:
         envs.close()
         envs.close()
-    assert threading.active_count() == before
+        with pytest.raises(RuntimeError, match="closed|shutdown"):
+            envs.step(np.zeros((5, 6), np.float32))
+    assert len(os.listdir("/proc/self/task")) <= running - 3
 
 
 def test_a_reset_depends_on_its_seeds_alone(form):

@@ -28,11 +28,8 @@ def command_native(args: list[str]) -> int:
     if found is None:
         print(wrapped(f"there is no native core: {why}. `cairn native --build` builds it.", "  "))
         return 1
-    print(
-        wrapped(
-            "the native core is used where networks are plain and on the CPU; --native off trains without it.", "  "
-        )
-    )
+    used = "where networks are plain and on the CPU (--native off trains without it), and by --vector mujoco"
+    print(wrapped(f"the native core is used {used}.", "  "))
     return 0
 
 

@@ -133,7 +133,7 @@ class Pool {
         if (count > 0) wake_.notify_all();
     }
 
-    // The simulation in which MuJoCo found an error, or -1; `error` says which.
+    // The first simulation in which MuJoCo found an error, or -1; `error` says which error.
     int finish() {
         take();
         soon([this] { return active_ == 0; });

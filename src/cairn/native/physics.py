@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -191,8 +192,8 @@ class CompiledPool:
         program.zeros, program.zero = self._fields((part, None) for part in plan.zeros)
         self.kept.append(sites := np.array(plan.sites, np.int32))
         program.sites, program.site, program.jacobians = len(sites), sites.ctypes.data, rows.jacobians.ctypes.data
-        self.at = lib.physics_new(ctypes.byref(program), threads, addresses["mju_user_error"])
-        self.end = weakref.finalize(self, _free, lib, self.at, rows, self.kept)
+        self.at: int = lib.physics_new(ctypes.byref(program), threads, addresses["mju_user_error"])
+        self.end = weakref.finalize(self, _free, lib, self.at, os.getpid(), rows, self.kept)
 
     def _pointers(self, addresses: Any) -> int:
         """The address of an array of addresses."""
@@ -208,24 +209,32 @@ class CompiledPool:
         self.kept.append(array := (FieldStruct * len(made))(*made))
         return len(made), array
 
+    @property
+    def alive(self) -> int:
+        """The address of the pool in C++, which must not be used after `close`."""
+        if not self.end.alive:
+            raise RuntimeError("the simulations were closed")
+        return self.at
+
     def start(self, which: Array) -> None:
-        self.lib.physics_start(self.at, which.ctypes.data, len(which))
+        self.lib.physics_start(self.alive, which.ctypes.data, len(which))
 
     def finish(self) -> None:
-        failed = self.lib.physics_finish(self.at)
+        failed = self.lib.physics_finish(self.alive)
         if failed >= 0:
             raise PhysicsFault(failed, mujoco.FatalError(self.lib.physics_error(self.at).decode(errors="replace")))
 
     def read(self, i: int) -> None:
-        self.lib.physics_read(self.at, i)
+        self.lib.physics_read(self.alive, i)
 
     def close(self) -> None:
         self.end()
 
 
-def _free(lib: Any, at: int, *_: Any) -> None:
-    """End the threads of a pool; they may still read what else is passed."""
-    lib.physics_free(at)
+def _free(lib: Any, at: int, owner: int, *_: Any) -> None:
+    """End the threads of a pool, which may still read what else is passed. A forked process has no such threads."""
+    if os.getpid() == owner:
+        lib.physics_free(at)
 
 
 @functools.cache

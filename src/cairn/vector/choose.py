@@ -107,7 +107,7 @@ def make_vector(
 
 def scoring_vector(task: Task | EnvMaker, episodes: int) -> Vector:
     """A vector to score `episodes` episodes: ALE's for an Atari game, else environments in this process."""
-    if suitable_backends(task, 1) == ["atari"]:
+    if _game(task) is not None and suitable_backends(task, 1) == ["atari"]:
         return make_vector(task, min(episodes, 50), backend="atari")  # more at once: all wait for the longest game
     if isinstance(task, Task) and task.make is not None and task.make.in_use:
         raise CairnError(f"{task.id} is being trained in, and no other can be made to play in meanwhile.")
