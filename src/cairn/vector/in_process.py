@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cairn.core.types import Array, Step
+from cairn.vector.alarm import ALARM
 from cairn.vector.checks import blame, warn_once
-from cairn.vector.deadline import ALARM, STARTS_WITHIN, Deadline, Hang
+from cairn.vector.deadline import STARTS_WITHIN, Deadline, Hang
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker, EpisodeStats
 
