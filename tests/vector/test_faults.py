@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import EnvError
-from cairn.vector.deadline import LOOK_EVERY
+from cairn.vector.alarm import LOOK_EVERY
 from cairn.vector.in_process import Sync
 from cairn.vector.processes import Workers
 from tests.vector.counting import Counting

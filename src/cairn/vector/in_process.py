@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cairn.core.types import Array, Step
+from cairn.vector.alarm import ALARM
 from cairn.vector.checks import blame, warn_once
-from cairn.vector.deadline import ALARM, STARTS_WITHIN, Deadline, Hang
+from cairn.vector.deadline import STARTS_WITHIN, Deadline, Hang
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker, EpisodeStats
 
@@ -62,8 +63,7 @@ class Sync:
         with self.deadline:
             self.batch.step(self.action)
         s, valid = self.batch.buffers, self.valid.copy()
-        terminated, truncated = s.terminated.copy(), s.truncated.copy()
-        reward = s.reward.copy()
+        terminated, truncated, reward = s.terminated.copy(), s.truncated.copy(), s.reward.copy()
         episodes = self.stats.update(s.score, s.over, valid, s.success)
         return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, valid, episodes)
 
