@@ -125,7 +125,8 @@ class Solo:
             self.drawn[rows[0]] = [generator.get_state() for generator in self.generators]
             for generator, state in zip(self.generators, before, strict=True):
                 generator.set_state(state)
-        return action[torch.from_numpy(places).to(self.device)].cpu().numpy()
+        found: Array = action.cpu().numpy()[places]
+        return found
 
 
 def _together(agent: Agent) -> tuple[int, Array]:

@@ -139,6 +139,8 @@ class Table:
         counted = self.playing & step.valid
         self.length += counted
         self.total += np.where(counted, step.reward, 0)
+        if not step.episodes and self.length.max() < self.longest:  # nearly always
+            return []
         over = {episode.env: episode for episode in step.episodes if self.playing[episode.env]}
         for env in np.flatnonzero(counted & (self.length >= self.longest)).tolist():
             if env not in over:
@@ -157,13 +159,14 @@ def _apart(table: Table, stop: Callable[[], bool]) -> bool:
         table.begin(env, env)
     envs.rest(~table.playing)
     waiting = iter(range(first, len(table.seeds)))
-    while table.playing.any():
+    while np.count_nonzero(table.playing):
         if stop():
             return False
         step = table.step(obs)
         obs = step.obs
-        for env in np.flatnonzero(table.playing & ~step.valid).tolist():  # its worker was lost: the same seed again
-            obs[env] = envs.begin(env, table.begin(env, table.number[env]))
+        if np.count_nonzero(step.valid) < len(step.valid):
+            for env in np.flatnonzero(table.playing & ~step.valid).tolist():  # its worker was lost: the same seed again
+                obs[env] = envs.begin(env, table.begin(env, table.number[env]))
         done = table.done(step)
         for env, number in zip(done, waiting, strict=False):
             obs[env] = envs.begin(env, table.begin(env, number))

@@ -1,8 +1,8 @@
-"""The alarm of this process, SIGALRM with a timer, for `Deadline`.
+"""The alarm of the process: SIGALRM with a timer, from which deadlines count.
 
 To take it and give it back is four system calls, after which the processor runs slower for a while: at every step they
-would take as long as a step of CartPole. So the alarm is kept from one step to the next, and given back when
-`give_back` is called or when it ticks between two steps.
+would take as long as a step of CartPole. So it is kept from one step to the next, and given back when a vector closes,
+after a fault, or when it ticks between two steps.
 """
 
 from __future__ import annotations
@@ -10,30 +10,20 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 LOOK_EVERY = 64  # deadlines between two looks whether the alarm is still ours
 
 
-class Timed(Protocol):
-    """What the alarm ticks for."""
-
-    @property
-    def period(self) -> float:
-        """Seconds between ticks."""
-
-    def tick(self) -> None:
-        """Count a tick. May raise, once the alarm was given back."""
-
-
 class Alarm:
-    """The alarm of the process. Whatever was set before is set again when it is given back."""
+    """Calls `now` at every tick. Whatever was set before is set again when the alarm is given back."""
 
     def __init__(self) -> None:
         self.handler = self._tick
         self.period = 0.0  # seconds between ticks; 0: the alarm is not ours
         self.before: Any = None  # the previous handler and timer
-        self.now: Timed | None = None  # the deadline whose body runs
+        self.now: Callable[[], None] | None = None  # None between two steps
         self.taken = 0
 
     def take(self, period: float) -> None:
@@ -78,7 +68,7 @@ class Alarm:
         elif self.now is None:
             self.give_back()
         else:
-            self.now.tick()
+            self.now()
 
 
 ALARM = Alarm()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
-from cairn.vector.alarm import ALARM, Timed
+from cairn.vector.alarm import ALARM
 
 TICKS = 10  # timer signals of one deadline
 STARTS_WITHIN = 600.0  # seconds to make environments, which `env_timeout` does not include
@@ -17,41 +19,34 @@ class Hang(Exception):
 class Deadline:
     """`with Deadline(seconds):` raises Hang where its body takes longer; 0: no limit. Works in the main thread only.
 
-    Counts timer ticks, so that the time of a stopped process (Ctrl-Z) does not count.
+    Counts ticks of the alarm, the first of which may come at once. A stopped process (Ctrl-Z) has none.
 
     The body must be a call: on Python 3.13.0 an error that a signal raises can escape from a loop that ends the body,
     past `__exit__`.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.outer: Timed | None = None  # in whose body this one runs
-        self.left = 0
-        self.runs = False
+        self.seconds, self.left = seconds, 0
+        self.outer: tuple[float, Callable[[], None] | None] | None = None  # what the alarm did before the body
 
-    def __enter__(self) -> None:
-        self.runs = bool(self.seconds) and threading.current_thread() is threading.main_thread()
-        if self.runs:
-            self.left = TICKS + 1  # the first tick may come at once
-            self.outer, ALARM.now = ALARM.now, self
-            ALARM.take(self.period)
-
-    @property
-    def period(self) -> float:
-        return self.seconds / TICKS
-
-    def tick(self) -> None:
+    def _tick(self) -> None:
         self.left -= 1
-        if self.left <= 0:
+        if self.left < 0:
             ALARM.now = None
             ALARM.give_back()
             raise Hang(self.seconds)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not self.runs:
-            return
-        ALARM.now = self.outer
+    def __enter__(self) -> None:
+        self.outer = None
+        if self.seconds and threading.current_thread() is threading.main_thread():
+            self.left, self.outer = TICKS, (ALARM.period, ALARM.now)
+            ALARM.now = self._tick
+            ALARM.take(self.seconds / TICKS)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if self.outer is not None:
-            ALARM.take(self.outer.period)
-        elif kind is not None or ALARM.lent:
-            ALARM.give_back()
+            period, ALARM.now = self.outer
+            if ALARM.now is not None and period:
+                ALARM.take(period)
+            elif kind is not None or ALARM.lent:
+                ALARM.give_back()

@@ -73,7 +73,6 @@ class EnvBatch:
         """Step all with actions [n, ...] in the task's units; the results are in `buffers`."""
         s, scalar = self.buffers, actions.ndim == 1
         given = actions if self.structured is None else [self.structured(row) for row in actions]
-        began = False  # whether there are observations of new episodes beside the successors
         for i in self.awake:
             env = self.envs[i]
             try:
@@ -89,14 +88,13 @@ class EnvBatch:
                     s.over[i] = not info.get("cairn/goes_on", False)
                     s.success[i] = success_of(info)
                     row = self.row(check_reset(env.reset()))
-                    began = True
                 s.obs[i] = row
             except (Exception, SystemExit) as error:
                 raise blame(self.first + i, error) from error
         # One sum of squares shows whether all numbers are finite; if it overflows, each is checked.
         total = s.reward.dot(s.reward)
         if s.obs.dtype != np.uint8:
-            total = total + np.vdot(s.next_obs, s.next_obs) + (np.vdot(s.obs, s.obs) if began else 0.0)
+            total = total + np.vdot(s.next_obs, s.next_obs) + np.vdot(s.obs, s.obs)
         if not math.isfinite(total):
             refuse_not_finite(self.first, s.next_obs, s.reward)
             refuse_not_finite(self.first, s.obs)

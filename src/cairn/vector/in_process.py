@@ -63,8 +63,7 @@ class Sync:
         with self.deadline:
             self.batch.step(self.action)
         s, valid = self.batch.buffers, self.valid.copy()
-        terminated, truncated = s.terminated.copy(), s.truncated.copy()
-        reward = s.reward.copy()
+        terminated, truncated, reward = s.terminated.copy(), s.truncated.copy(), s.reward.copy()
         episodes = self.stats.update(s.score, s.over, valid, s.success)
         return Step(s.obs.copy(), s.next_obs.copy(), reward, terminated, truncated, valid, episodes)
 
