@@ -1,0 +1,225 @@
+"""Action masks and memory beside sb3-contrib: the same tasks, settings, steps and evaluations on both sides.
+
+Writes results/studies/masks-and-memory.json:
+
+    python -m benchmarks.studies.masks_and_memory --seeds 101 102 103 [--only NAME ...]
+
+    invalid-*   sb3-contrib's InvalidActionEnv family, which MaskablePPO is tested on: choose what is shown, by masks
+                that forbid most other actions
+    taxi        Gymnasium's Taxi, whose mask is in `info`
+    cartpole    CartPole without its velocities, beside RecurrentPPO with the settings of RL Zoo's CartPoleNoVel
+
+Both sides see PPO's settings of `shared`, networks of 64 and 64 units, and an LSTM of the same size. After every
+`every` steps, right after an update, the policy plays the same number of fresh episodes, without sampling. Steps to the
+bar are those before the first such evaluation that reaches it. Needs sb3-contrib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+import cairn
+from benchmarks.store import STUDIES, save
+from cairn.core.schedules import linear
+from cairn.envs.task import Task
+
+RECORD = STUDIES / "masks-and-memory.json"
+SIDES = ("cairn", "sb3-contrib")
+LAST = 3  # evaluations that count as the end of a run
+
+
+class Positions(gym.ObservationWrapper[Any, Any, Any]):
+    """CartPole's position and angle, without the velocities."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.observation_space = gym.spaces.Box(-10, 10, (2,), np.float32)
+
+    def observation(self, observation: Any) -> Any:
+        return observation[[0, 2]]
+
+
+def positions() -> gym.Env[Any, Any]:
+    """CartPole that hides its velocities."""
+    return Positions(gym.make("CartPole-v1"))
+
+
+def invalid(kind: str, **size: Any) -> gym.Env[Any, Any]:
+    """One of sb3-contrib's InvalidActionEnv family."""
+    from sb3_contrib.common import envs
+
+    made: gym.Env[Any, Any] = getattr(envs, f"InvalidActionEnv{kind}")(**size)
+    return made
+
+
+def taxi() -> gym.Env[Any, Any]:
+    """Taxi as it is: Cairn reads the mask from `info`."""
+    return gym.make("Taxi-v4")
+
+
+class Told(gym.Wrapper[Any, Any, Any, Any]):
+    """The mask of `info` as the method that MaskablePPO asks for."""
+
+    mask: Any = None
+
+    def reset(self, **given: Any) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(**given)
+        self.mask = info["action_mask"]
+        return obs, info
+
+    def step(self, action: Any) -> Any:
+        *told, info = self.env.step(action)
+        self.mask = info["action_mask"]
+        return *told, info
+
+    def action_masks(self) -> Any:
+        return np.asarray(self.mask, bool)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task, the score that solves it, and settings of PPO by Cairn's names; `linear` ones fall to 0 over the run."""
+
+    make: Callable[[], gym.Env[Any, Any]]
+    bar: float
+    steps: int
+    every: int
+    shared: dict[str, Any]
+    linear: tuple[str, ...] = ()
+    wrap: Any = None  # what sb3-contrib needs around the task
+    memory: int = 0  # units
+    episodes: int = 20
+    known: dict[str, Any] = field(default_factory=lambda: {"hidden": (64, 64), "entropy_weight": 0.0})
+
+
+SMALL = {"envs": 4, "horizon": 128, "batch_size": 64, "epochs": 10, "lr": 3e-4, "gamma": 0.4, "lam": 0.95, "clip": 0.2}
+TAXI = {"envs": 8, "horizon": 128, "batch_size": 128, "epochs": 10, "lr": 1e-3, "gamma": 0.98, "lam": 0.95, "clip": 0.2}
+ZOO = {"envs": 8, "horizon": 32, "batch_size": 256, "epochs": 20, "lr": 1e-3, "gamma": 0.98, "lam": 0.8, "clip": 0.2}
+CASES = {
+    "invalid-discrete": Case(partial(invalid, "Discrete", dim=80, n_invalid_actions=60), 90, 15_360, 512, SMALL),
+    "invalid-multidiscrete": Case(
+        partial(invalid, "MultiDiscrete", dims=[10, 10], n_invalid_actions=10), 90, 15_360, 512, SMALL
+    ),
+    "invalid-multibinary": Case(
+        partial(invalid, "MultiBinary", dims=10, n_invalid_actions=5), 90, 15_360, 512, SMALL
+    ),
+    "taxi": Case(taxi, 7.0, 102_400, 5_120, TAXI, wrap=Told, episodes=100),
+    "cartpole-positions": Case(positions, 475, 61_440, 2_560, ZOO, linear=("lr", "clip"), memory=64),
+}
+THEIRS = {"horizon": "n_steps", "epochs": "n_epochs", "lr": "learning_rate", "lam": "gae_lambda", "clip": "clip_range"}
+
+
+def ours(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
+    """Train Cairn's PPO; `note` gets every evaluation."""
+    settings: dict[str, Any] = {**case.shared, **case.known}
+    settings |= {name: linear(case.shared[name], 0.0) for name in case.linear}
+    if case.memory:
+        settings |= {"memory": "lstm", "memory_size": case.memory}
+
+    def told(progress: Any) -> None:
+        if progress.event == "evaluation":
+            note(progress.step, progress.metrics["eval/mean_reward"])
+
+    model = cairn.PPO(Task(case.make), seed=seed, **settings)
+    model.learn(
+        case.steps, callback=told, eval_every=case.every, eval_episodes=case.episodes, checkpoint_every=10**9
+    )
+
+
+def theirs(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
+    """Train MaskablePPO or RecurrentPPO; evaluated right after an update, as Cairn is."""
+    from sb3_contrib import MaskablePPO, RecurrentPPO
+    from sb3_contrib.common.maskable.evaluation import evaluate_policy as masked
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy as plain
+
+    def make() -> gym.Env[Any, Any]:
+        return case.make() if case.wrap is None else case.wrap(case.make())
+
+    settings = {THEIRS.get(name, name): value for name, value in case.shared.items() if name != "envs"}
+    for name in case.linear:
+        settings[THEIRS[name]] = partial(lambda top, left: top * left, case.shared[name])
+    envs = make_vec_env(make, case.shared["envs"], seed=seed)
+    judge = make_vec_env(make, 1, seed=10_000 + seed)
+    evaluate: Any = plain if case.memory else masked
+    cls: Any = RecurrentPPO if case.memory else MaskablePPO
+    if case.memory:
+        settings["policy_kwargs"] = {"lstm_hidden_size": case.memory}
+    model = cls("MlpLstmPolicy" if case.memory else "MlpPolicy", envs, seed=seed, device="cpu", **settings)
+
+    def judged() -> None:
+        note(model.num_timesteps, float(evaluate(model, judge, case.episodes, deterministic=True)[0]))
+
+    class Judge(BaseCallback):  # type: ignore[misc]
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_start(self) -> None:
+            if model.num_timesteps and model.num_timesteps % case.every == 0:
+                judged()
+
+    model.learn(case.steps, callback=Judge())
+    judged()
+
+
+def measured(case: Case, side: str, seed: int) -> dict[str, Any]:
+    """One run: its evaluations, steps to the bar, last score and seconds, evaluations included."""
+    curve: list[tuple[int, float]] = []
+    np.random.seed(seed)  # what InvalidActionEnv draws its masks from
+    began = time.perf_counter()
+    (ours if side == "cairn" else theirs)(case, seed, lambda step, score: curve.append((step, round(score, 3))))
+    return {
+        "side": side,
+        "seed": seed,
+        "steps to bar": next((step for step, score in curve if score >= case.bar), None),
+        "last": round(float(np.mean([score for _, score in curve[-LAST:]])), 3),
+        "seconds": round(time.perf_counter() - began, 1),
+        "curve": curve,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102, 103])
+    parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--out", type=Path, default=RECORD)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in given.only:
+        case, runs = CASES[name], []
+        for seed in given.seeds:
+            for side in SIDES:
+                runs.append(measured(case, side, seed))
+                told = {key: value for key, value in runs[-1].items() if key != "curve"}
+                print(name, json.dumps(told), flush=True)
+        entry = {
+            "name": name,
+            "command": f"python -m benchmarks.studies.masks_and_memory --seeds {' '.join(map(str, given.seeds))}"
+            f" --only {name}",
+            "bar": case.bar,
+            "steps": case.steps,
+            "every": case.every,
+            "episodes": case.episodes,
+            "evaluations": LAST,
+            "settings": {**case.shared, "linear": case.linear, "memory": case.memory},
+            "versions": {one: version(one) for one in ("sb3-contrib", "stable-baselines3", "gymnasium", "torch")},
+            "runs": runs,
+        }
+        save(entry, given.out)
+
+
+if __name__ == "__main__":
+    main()
