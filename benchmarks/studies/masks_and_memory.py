@@ -106,7 +106,7 @@ class Case:
 
 SMALL = {"envs": 4, "horizon": 128, "batch_size": 64, "epochs": 10, "lr": 3e-4, "gamma": 0.4, "lam": 0.95, "clip": 0.2}
 TAXI = {"envs": 8, "horizon": 128, "batch_size": 128, "epochs": 10, "lr": 1e-3, "gamma": 0.98, "lam": 0.95, "clip": 0.2}
-ZOO = {"envs": 8, "horizon": 32, "batch_size": 256, "epochs": 20, "lr": 1e-3, "gamma": 0.98, "lam": 0.8, "clip": 0.2}
+POLE = {"envs": 8, "horizon": 128, "batch_size": 256, "epochs": 10, "lr": 1e-3, "gamma": 0.99, "lam": 0.95, "clip": 0.2}
 CASES = {
     "invalid-discrete": Case(partial(invalid, "Discrete", dim=80, n_invalid_actions=60), 90, 15_360, 512, SMALL),
     "invalid-multidiscrete": Case(
@@ -116,7 +116,7 @@ CASES = {
         partial(invalid, "MultiBinary", dims=10, n_invalid_actions=5), 90, 15_360, 512, SMALL
     ),
     "taxi": Case(taxi, 7.0, 102_400, 5_120, TAXI, wrap=Told, episodes=100),
-    "cartpole-positions": Case(positions, 475, 61_440, 2_560, ZOO, linear=("lr", "clip"), memory=64),
+    "cartpole-positions": Case(positions, 475, 61_440, 4_096, POLE, memory=64),
 }
 THEIRS = {"horizon": "n_steps", "epochs": "n_epochs", "lr": "learning_rate", "lam": "gae_lambda", "clip": "clip_range"}
 
@@ -126,7 +126,7 @@ def ours(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
     settings: dict[str, Any] = {**case.shared, **case.known}
     settings |= {name: linear(case.shared[name], 0.0) for name in case.linear}
     if case.memory:
-        settings |= {"memory": "lstm", "memory_size": case.memory}
+        settings |= {"memory": "lstm", "memory_size": case.memory, "sequence": case.shared["horizon"]}
 
     def told(progress: Any) -> None:
         if progress.event == "evaluation":
