@@ -7,9 +7,9 @@ Writes results/studies/masks-and-memory.json:
     invalid-*   sb3-contrib's InvalidActionEnv family, which MaskablePPO is tested on: choose what is shown, by masks
                 that forbid most other actions
     taxi        Gymnasium's Taxi, whose mask is in `info`
-    cartpole    CartPole without its velocities, beside RecurrentPPO with the settings of RL Zoo's CartPoleNoVel
+    cartpole    CartPole without its velocities, beside RecurrentPPO with the settings and networks of its own test
 
-Both sides see PPO's settings of `shared`, networks of 64 and 64 units, and an LSTM of the same size. After every
+Both sides see PPO's settings of `shared` and an LSTM of the same size, unrolled over whole rollouts. After every
 `every` steps, right after an update, the policy plays the same number of fresh episodes, without sampling. Steps to the
 bar are those before the first such evaluation that reaches it. Needs sb3-contrib.
 """
@@ -32,7 +32,6 @@ import torch
 
 import cairn
 from benchmarks.store import STUDIES, save
-from cairn.core.schedules import linear
 from cairn.envs.task import Task
 
 RECORD = STUDIES / "masks-and-memory.json"
@@ -90,23 +89,23 @@ class Told(gym.Wrapper[Any, Any, Any, Any]):
 
 @dataclass(frozen=True)
 class Case:
-    """A task, the score that solves it, and settings of PPO by Cairn's names; `linear` ones fall to 0 over the run."""
+    """A task, the score that solves it, and settings of PPO by Cairn's names."""
 
     make: Callable[[], gym.Env[Any, Any]]
     bar: float
     steps: int
     every: int
     shared: dict[str, Any]
-    linear: tuple[str, ...] = ()
     wrap: Any = None  # what sb3-contrib needs around the task
     memory: int = 0  # units
+    normalise: bool = False  # observations and rewards, by running statistics
     episodes: int = 20
     known: dict[str, Any] = field(default_factory=lambda: {"hidden": (64, 64), "entropy_weight": 0.0})
 
 
 SMALL = {"envs": 4, "horizon": 128, "batch_size": 64, "epochs": 10, "lr": 3e-4, "gamma": 0.4, "lam": 0.95, "clip": 0.2}
 TAXI = {"envs": 8, "horizon": 128, "batch_size": 128, "epochs": 10, "lr": 1e-3, "gamma": 0.98, "lam": 0.95, "clip": 0.2}
-POLE = {"envs": 8, "horizon": 128, "batch_size": 256, "epochs": 10, "lr": 1e-3, "gamma": 0.99, "lam": 0.95, "clip": 0.2}
+POLE = {"envs": 8, "horizon": 128, "batch_size": 256, "epochs": 10, "lr": 7e-4, "gamma": 0.99, "lam": 0.98, "clip": 0.2}
 CASES = {
     "invalid-discrete": Case(partial(invalid, "Discrete", dim=80, n_invalid_actions=60), 90, 15_360, 512, SMALL),
     "invalid-multidiscrete": Case(
@@ -116,15 +115,17 @@ CASES = {
         partial(invalid, "MultiBinary", dims=10, n_invalid_actions=5), 90, 15_360, 512, SMALL
     ),
     "taxi": Case(taxi, 7.0, 102_400, 5_120, TAXI, wrap=Told, episodes=100),
-    "cartpole-positions": Case(positions, 475, 61_440, 4_096, POLE, memory=64),
+    "cartpole-positions": Case(positions, 475, 40_960, 5_120, {**POLE, "max_norm": 1.0}, memory=64, normalise=True),
 }
 THEIRS = {"horizon": "n_steps", "epochs": "n_epochs", "lr": "learning_rate", "lam": "gae_lambda", "clip": "clip_range"}
+THEIRS |= {"max_norm": "max_grad_norm"}
 
 
 def ours(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
     """Train Cairn's PPO; `note` gets every evaluation."""
     settings: dict[str, Any] = {**case.shared, **case.known}
-    settings |= {name: linear(case.shared[name], 0.0) for name in case.linear}
+    if case.normalise:
+        settings |= {"normalise_obs": True, "normalise_reward": True}
     if case.memory:
         settings |= {"memory": "lstm", "memory_size": case.memory, "sequence": case.shared["horizon"]}
 
@@ -145,19 +146,22 @@ def theirs(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy as plain
+    from stable_baselines3.common.vec_env import VecNormalize
 
     def make() -> gym.Env[Any, Any]:
         return case.make() if case.wrap is None else case.wrap(case.make())
 
     settings = {THEIRS.get(name, name): value for name, value in case.shared.items() if name != "envs"}
-    for name in case.linear:
-        settings[THEIRS[name]] = partial(lambda top, left: top * left, case.shared[name])
     envs = make_vec_env(make, case.shared["envs"], seed=seed)
-    judge = make_vec_env(make, 1, seed=10_000 + seed)
+    judge = make_vec_env(make, case.episodes, seed=10_000 + seed)  # an episode each
+    if case.normalise:
+        envs, judge = VecNormalize(envs), VecNormalize(judge, training=False, norm_reward=False)
+        judge.obs_rms = envs.obs_rms
     evaluate: Any = plain if case.memory else masked
     cls: Any = RecurrentPPO if case.memory else MaskablePPO
     if case.memory:
-        settings["policy_kwargs"] = {"lstm_hidden_size": case.memory}
+        net = {"pi": [], "vf": [64]}
+        settings["policy_kwargs"] = {"lstm_hidden_size": case.memory, "net_arch": net, "ortho_init": False}
     model = cls("MlpLstmPolicy" if case.memory else "MlpPolicy", envs, seed=seed, device="cpu", **settings)
 
     def judged() -> None:
@@ -214,7 +218,7 @@ def main() -> None:
             "every": case.every,
             "episodes": case.episodes,
             "evaluations": LAST,
-            "settings": {**case.shared, "linear": case.linear, "memory": case.memory},
+            "settings": {**case.shared, "memory": case.memory, "normalise": case.normalise},
             "versions": {one: version(one) for one in ("sb3-contrib", "stable-baselines3", "gymnasium", "torch")},
             "runs": runs,
         }

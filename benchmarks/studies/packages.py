@@ -52,7 +52,7 @@ CASES = {
     ),
     "popgym-repeat-forgetful": Case(f"popgym:popgym-RepeatPreviousEasy-v0 {REPEAT} --steps 200000", "popgym"),
     "panda-reach": Case(
-        "panda_gym:PandaReach-v3 --agent sac --hindsight future --metric success --agent.gamma 0.95 --steps 10000",
+        "panda_gym:PandaReach-v3 --agent sac --hindsight future --metric success --agent.gamma 0.95 --eval-every 2000 --steps 6000",
         "panda-gym",
         0.9,
         "success",
@@ -60,20 +60,20 @@ CASES = {
     ),
     "frozen-lake": Case("FrozenLake-v1 --agent ppo --steps 100000 --eval-episodes 100", "gymnasium[toy-text]", 0.7),
     "dm-control-cartpole": Case(
-        "shimmy:dm_control/cartpole-balance-v0 --agent sac --steps 10000",
+        "shimmy:dm_control/cartpole-balance-v0 --agent sac --eval-every 2000 --steps 6000",
         "shimmy[dm-control]",
         900,
         packages=("dm_control", "mujoco"),
     ),
     "parking": Case(
-        "highway_env:parking-v0 --agent sac --hindsight future --metric success --agent.gamma 0.95 --steps 30000",
+        "highway_env:parking-v0 --agent sac --hindsight future --metric success --agent.gamma 0.95 --eval-every 5000 --steps 20000",
         "highway-env",
         0.9,
         "success",
     ),
     "minatar-breakout": Case(
         "minatar.gym:MinAtar/Breakout-v1 --agent ppo --envs 16 --agent.horizon 128 --agent.batch-size 256"
-        " --agent.entropy-weight 0.01 --steps 500000",
+        " --agent.entropy-weight 0.01 --steps 200000 --eval-every 50000",
         "minatar",
         10,
     ),
@@ -90,8 +90,7 @@ CASES = {
 def versions(python: str, names: list[str]) -> dict[str, str]:
     """What is installed of some packages, by the names that pip knows."""
     code = "import sys, json, importlib.metadata as m; print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"
-    told: dict[str, str] = json.loads(cairn(python, ["-c", code, *names]))
-    return told
+    return last_object(cairn(python, ["-c", code, *names]))
 
 
 def cairn(python: str, args: list[str]) -> str:
@@ -100,13 +99,19 @@ def cairn(python: str, args: list[str]) -> str:
     return subprocess.run([python, *args], env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def last_object(text: str) -> dict[str, Any]:
+    """The last line that is a JSON object; some simulators write lines of their own."""
+    line = next(line for line in reversed(text.splitlines()) if line.startswith("{"))
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
 def trained(python: str, case: Case, seed: int, folder: Path) -> dict[str, Any]:
     """One seed: steps and seconds of the training, its evaluations, and the score of the kept policy."""
     args = ["train", "--env", *shlex.split(case.command), "--seed", str(seed), "--out", str(folder)]
     cairn(python, ["-m", "cairn", *args])
-    told = json.loads(
-        cairn(python, ["-m", "cairn", "eval", str(folder), "--trust", "--json", "--episodes", str(EPISODES)])
-    )
+    args = ["eval", str(folder), "--trust", "--json", "--episodes", str(EPISODES)]
+    told = last_object(cairn(python, ["-m", "cairn", *args]))
     curve = evaluations(folder, case.metric)
     first = next((point for point in curve if case.bar is not None and point.value >= case.bar), None)
     return {
@@ -121,6 +126,24 @@ def trained(python: str, case: Case, seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
+def record(name: str, run: dict[str, Any], python: str, path: Path) -> None:
+    """Add a run to those of the same command, in place of one of the same seed."""
+    case = CASES[name]
+    entry: dict[str, Any] = {
+        "name": name,
+        "command": f"cairn train --env {case.command}",
+        "pip": case.pip,
+        "metric": case.metric,
+        "bar": case.bar,
+        "episodes": EPISODES,
+        "versions": versions(python, [case.pip.partition("[")[0], *case.packages, *ALWAYS]),
+    }
+    known = json.loads(path.read_text()) if path.exists() else []
+    before = [one for old in known if old["name"] == name and old["command"] == entry["command"] for one in old["runs"]]
+    runs = [one for one in before if one["seed"] != run["seed"]] + [run]
+    save({**entry, "runs": sorted(runs, key=lambda one: one["seed"])}, path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102, 103])
@@ -128,25 +151,12 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter that has the packages")
     parser.add_argument("--out", type=Path, default=RECORD)
     given = parser.parse_args()
-    for name in given.only:
-        case = CASES[name]
-        module = case.pip.partition("[")[0]
-        runs = []
-        with tempfile.TemporaryDirectory() as root:
-            for seed in given.seeds:
-                runs.append(trained(given.python, case, seed, Path(root) / f"s{seed}"))
-                print(name, json.dumps(runs[-1]), flush=True)
-        entry = {
-            "name": name,
-            "command": f"cairn train --env {case.command}",
-            "pip": case.pip,
-            "metric": case.metric,
-            "bar": case.bar,
-            "episodes": EPISODES,
-            "versions": versions(given.python, [module, *case.packages, *ALWAYS]),
-            "runs": runs,
-        }
-        save(entry, given.out)
+    for seed in given.seeds:
+        for name in given.only:
+            with tempfile.TemporaryDirectory() as root:
+                run = trained(given.python, CASES[name], seed, Path(root) / "run")
+            print(name, json.dumps(run), flush=True)
+            record(name, run, given.python, given.out)
 
 
 if __name__ == "__main__":
