@@ -8,8 +8,9 @@ It rewrites what stands between the marks <!-- NAME:begin --> and <!-- NAME:end 
     docs/packages.md, packages.zh.md    packages, commands: tasks of other people's packages
     docs/environments.md, .zh.md        masks, memory: beside sb3-contrib
 
-from results/recipes/*.json, results/benchmarks/speed.json and results/studies; tests/test_results.py compares them. `--curves RUNS` copies
-the evaluations of the runs under a folder that recorded results came from into results/recipes/curves.json.
+from results/recipes/*.json, results/benchmarks/speed.json and results/studies; tests/test_results.py compares them.
+`--curves RUNS` copies the evaluations of the runs under a folder that recorded results came from into
+results/recipes/curves.json.
 docs/pictures.py draws the pictures.
 """
 

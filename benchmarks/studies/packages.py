@@ -43,16 +43,19 @@ class Case:
 
 DOOR = "--agent ppo --envs 16 --agent.horizon 128 --agent.batch-size 256 --agent.entropy-weight 0.01"
 REPEAT = "--agent ppo --envs 16 --agent.horizon 102 --agent.batch-size 256 --agent.lr 1e-3"
+GOALS = "--agent sac --hindsight future --metric success --agent.gamma 0.95"
 CASES = {
     "minigrid-empty": Case("minigrid:MiniGrid-Empty-5x5-v0 --agent ppo --steps 30000", "minigrid", 0.9),
     "minigrid-doorkey": Case(f"minigrid:MiniGrid-DoorKey-5x5-v0 {DOOR} --steps 120000", "minigrid", 0.9),
-    "bsuite-catch": Case("shimmy:bsuite/catch-v0 --agent dqn --steps 20000", "shimmy[bsuite]", 1.0, packages=("bsuite",)),
+    "bsuite-catch": Case(
+        "shimmy:bsuite/catch-v0 --agent dqn --steps 20000", "shimmy[bsuite]", 1.0, packages=("bsuite",)
+    ),
     "popgym-repeat": Case(
         f"popgym:popgym-RepeatPreviousEasy-v0 {REPEAT} --agent.memory gru --steps 200000", "popgym", 0.8
     ),
     "popgym-repeat-forgetful": Case(f"popgym:popgym-RepeatPreviousEasy-v0 {REPEAT} --steps 200000", "popgym"),
     "panda-reach": Case(
-        "panda_gym:PandaReach-v3 --agent sac --hindsight future --metric success --agent.gamma 0.95 --eval-every 2000 --steps 6000",
+        f"panda_gym:PandaReach-v3 {GOALS} --agent.hidden 128 128 --agent.batch-size 128 --eval-every 3000 --steps 12000",
         "panda-gym",
         0.9,
         "success",
@@ -60,13 +63,14 @@ CASES = {
     ),
     "frozen-lake": Case("FrozenLake-v1 --agent ppo --steps 100000 --eval-episodes 100", "gymnasium[toy-text]", 0.7),
     "dm-control-cartpole": Case(
-        "shimmy:dm_control/cartpole-balance-v0 --agent sac --eval-every 2000 --steps 6000",
+        "shimmy:dm_control/cartpole-balance-v0 --agent sac --agent.hidden 64 64 --agent.batch-size 128"
+        " --eval-every 5000 --eval-episodes 5 --steps 15000",
         "shimmy[dm-control]",
         900,
         packages=("dm_control", "mujoco"),
     ),
     "parking": Case(
-        "highway_env:parking-v0 --agent sac --hindsight future --metric success --agent.gamma 0.95 --eval-every 5000 --steps 20000",
+        f"highway_env:parking-v0 {GOALS} --agent.hidden 128 128 --agent.batch-size 128 --eval-every 5000 --steps 20000",
         "highway-env",
         0.9,
         "success",
@@ -78,7 +82,7 @@ CASES = {
         10,
     ),
     "meta-world-reach": Case(
-        "metaworld:Meta-World/MT1 --env-args '{\"env_name\": \"reach-v3\"}' --agent sac --metric success --steps 20000",
+        'metaworld:Meta-World/MT1 --env-args \'{"env_name": "reach-v3"}\' --agent sac --metric success --steps 20000',
         "metaworld",
         0.9,
         "success",
