@@ -98,22 +98,24 @@ class Case:
     shared: dict[str, Any]
     wrap: Any = None  # what sb3-contrib needs around the task
     memory: int = 0  # units
-    normalise: bool = False  # observations and rewards, by running statistics
+    normalise: tuple[str, ...] = ()  # what running statistics normalise: obs, reward
     episodes: int = 20
 
 
 SMALL = {"envs": 4, "horizon": 128, "batch_size": 64, "epochs": 10, "lr": 1e-3, "gamma": 0.4, "lam": 0.95, "clip": 0.2}
-TAXI = {"envs": 8, "horizon": 256, "batch_size": 128, "epochs": 10, "lr": 1e-3, "gamma": 0.98, "lam": 0.95, "clip": 0.2}
+TAXI = {"envs": 8, "horizon": 128, "batch_size": 128, "epochs": 10, "lr": 1e-3, "gamma": 0.98, "lam": 0.95, "clip": 0.2}
 TAXI |= {"entropy_weight": 0.01}
 POLE = {"envs": 8, "horizon": 128, "batch_size": 256, "epochs": 10, "lr": 7e-4, "gamma": 0.99, "lam": 0.98, "clip": 0.2}
 CASES = {
-    "invalid-discrete": Case(partial(invalid, "Discrete", dim=80, n_invalid_actions=60), 90, 7_680, 512, SMALL),
+    "invalid-discrete": Case(partial(invalid, "Discrete", dim=80, n_invalid_actions=60), 90, 15_360, 512, SMALL),
     "invalid-multidiscrete": Case(
         partial(invalid, "MultiDiscrete", dims=[10, 10], n_invalid_actions=10), 90, 7_680, 512, SMALL
     ),
     "invalid-multibinary": Case(partial(invalid, "MultiBinary", dims=10, n_invalid_actions=5), 90, 7_680, 512, SMALL),
-    "taxi": Case(taxi, 7.0, 122_880, 10_240, TAXI, wrap=Told, episodes=50),
-    "cartpole-positions": Case(positions, 475, 40_960, 5_120, {**POLE, "max_norm": 1.0}, memory=64, normalise=True),
+    "taxi": Case(taxi, 7.0, 81_920, 5_120, TAXI, wrap=Told, episodes=50, normalise=("reward",)),
+    "cartpole-positions": Case(
+        positions, 475, 40_960, 5_120, {**POLE, "max_norm": 1.0}, memory=64, normalise=("obs", "reward")
+    ),
 }
 THEIRS = {"horizon": "n_steps", "epochs": "n_epochs", "lr": "learning_rate", "lam": "gae_lambda", "clip": "clip_range"}
 THEIRS |= {"max_norm": "max_grad_norm", "entropy_weight": "ent_coef"}
@@ -122,8 +124,7 @@ THEIRS |= {"max_norm": "max_grad_norm", "entropy_weight": "ent_coef"}
 def ours(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
     """Train Cairn's PPO; `note` gets every evaluation."""
     settings: dict[str, Any] = {"hidden": (64, 64), **case.shared}
-    if case.normalise:
-        settings |= {"normalise_obs": True, "normalise_reward": True}
+    settings |= {f"normalise_{what}": True for what in case.normalise}
     if case.memory:
         settings |= {"memory": "lstm", "memory_size": case.memory, "sequence": case.shared["horizon"]}
 
@@ -151,8 +152,11 @@ def theirs(case: Case, seed: int, note: Callable[[int, float], None]) -> None:
     envs = make_vec_env(make, case.shared["envs"], seed=seed)
     judge = make_vec_env(make, case.episodes, seed=10_000 + seed)  # an episode each
     if case.normalise:
-        envs, judge = VecNormalize(envs), VecNormalize(judge, training=False, norm_reward=False)
-        judge.obs_rms = envs.obs_rms
+        shown, paid = "obs" in case.normalise, "reward" in case.normalise
+        envs = VecNormalize(envs, norm_obs=shown, norm_reward=paid, gamma=case.shared["gamma"])
+        judge = VecNormalize(judge, training=False, norm_obs=shown, norm_reward=False)
+        if shown:
+            judge.obs_rms = envs.obs_rms
     evaluate: Any = plain if case.memory else masked
     cls: Any = RecurrentPPO if case.memory else MaskablePPO
     if case.memory:
@@ -191,6 +195,26 @@ def measured(case: Case, side: str, seed: int) -> dict[str, Any]:
     }
 
 
+def record(name: str, runs: list[dict[str, Any]], path: Path) -> None:
+    """Add the runs of a seed to those with the same settings, in place of earlier ones of this seed."""
+    case = CASES[name]
+    entry: dict[str, Any] = {
+        "name": name,
+        "command": f"python -m benchmarks.studies.masks_and_memory --only {name}",
+        "bar": case.bar,
+        "steps": case.steps,
+        "every": case.every,
+        "episodes": case.episodes,
+        "evaluations": LAST,
+        "settings": {**case.shared, "memory": case.memory, "normalise": case.normalise},
+        "versions": {one: version(one) for one in ("sb3-contrib", "stable-baselines3", "gymnasium", "torch")},
+    }
+    known = json.loads(path.read_text()) if path.exists() else []
+    same = [old["runs"] for old in known if all(old.get(key) == value for key, value in entry.items())]
+    before = [run for old in same for run in old if run["seed"] != runs[0]["seed"]]
+    save({**entry, "runs": sorted(before + runs, key=lambda run: (run["seed"], run["side"]))}, path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102, 103])
@@ -198,27 +222,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORD)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    for name in given.only:
-        case, runs = CASES[name], []
-        for seed in given.seeds:
-            for side in SIDES:
-                runs.append(measured(case, side, seed))
-                told = {key: value for key, value in runs[-1].items() if key != "curve"}
+    for seed in given.seeds:
+        for name in given.only:
+            runs = [measured(CASES[name], side, seed) for side in SIDES]
+            for run in runs:
+                told = {key: value for key, value in run.items() if key != "curve"}
                 print(name, json.dumps(told), flush=True)
-        entry = {
-            "name": name,
-            "command": f"python -m benchmarks.studies.masks_and_memory --seeds {' '.join(map(str, given.seeds))}"
-            f" --only {name}",
-            "bar": case.bar,
-            "steps": case.steps,
-            "every": case.every,
-            "episodes": case.episodes,
-            "evaluations": LAST,
-            "settings": {**case.shared, "memory": case.memory, "normalise": case.normalise},
-            "versions": {one: version(one) for one in ("sb3-contrib", "stable-baselines3", "gymnasium", "torch")},
-            "runs": runs,
-        }
-        save(entry, given.out)
+            record(name, runs, given.out)
 
 
 if __name__ == "__main__":

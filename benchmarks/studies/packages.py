@@ -55,7 +55,8 @@ CASES = {
     ),
     "popgym-repeat-forgetful": Case(f"popgym:popgym-RepeatPreviousEasy-v0 {REPEAT} --steps 200000", "popgym"),
     "panda-reach": Case(
-        f"panda_gym:PandaReach-v3 {GOALS} --agent.hidden 128 128 --agent.batch-size 128 --eval-every 3000 --steps 12000",
+        f"panda_gym:PandaReach-v3 {GOALS} --agent.hidden 128 128 --agent.batch-size 128"
+        " --eval-every 3000 --steps 12000",
         "panda-gym",
         0.9,
         "success",
