@@ -5,9 +5,12 @@ It rewrites what stands between the marks <!-- NAME:begin --> and <!-- NAME:end 
     README.md, README.zh-CN.md          families: one recipe of each task family
     docs/results.md, results.zh.md      results, misses, notes: every recipe
     docs/speed.md                       bench: Cairn beside Stable-Baselines3 and SBX
+    docs/packages.md, packages.zh.md    packages, commands: tasks of other people's packages
+    docs/environments.md, .zh.md        masks, memory: beside sb3-contrib
 
-from results/recipes/*.json and results/benchmarks/speed.json; tests/test_results.py compares them. `--curves RUNS` copies
-the evaluations of the runs under a folder that recorded results came from into results/recipes/curves.json.
+from results/recipes/*.json, results/benchmarks/speed.json and results/studies; tests/test_results.py compares them.
+`--curves RUNS` copies the evaluations of the runs under a folder that recorded results came from into
+results/recipes/curves.json.
 docs/pictures.py draws the pictures.
 """
 
@@ -79,6 +82,24 @@ WORDS: dict[str, dict[str, Any]] = {
         "page": "[The results page](docs/results.md#targets-that-are-not-met)",
         "note": "Note on `{}`: {}.",
         "comma": ", ",
+        "packages": (
+            "name",
+            "packages",
+            "bar",
+            "score, each seed",
+            "last evaluation, each seed",
+            "steps",
+            "steps until the bar, each seed",
+            "seconds, each seed",
+        ),
+        "beside": (
+            "task",
+            "bar",
+            "Cairn: steps until the bar",
+            "sb3-contrib: steps until the bar",
+            "Cairn: last score",
+            "sb3-contrib: last score",
+        ),
     },
     "zh": {
         "families": ("任务类别", "配方", "算法", "Cairn 的得分", "目标", "他人发表的结果，或专家的得分"),
@@ -103,6 +124,24 @@ WORDS: dict[str, dict[str, Any]] = {
         "page": "[结果页](docs/results.zh.md#targets-that-are-not-met)",
         "note": "关于 `{}`：{}。",
         "comma": "、",
+        "packages": (
+            "名称",
+            "包",
+            "门槛",
+            "得分，各种子",
+            "最后一次评估，各种子",
+            "步数",
+            "到达门槛的步数，各种子",
+            "秒，各种子",
+        ),
+        "beside": (
+            "任务",
+            "门槛",
+            "Cairn：到达门槛的步数",
+            "sb3-contrib：到达门槛的步数",
+            "Cairn：最后得分",
+            "sb3-contrib：最后得分",
+        ),
     },
 }
 # What anchors.json says in English, in Chinese. The figures stay as they are.
@@ -292,6 +331,79 @@ def speed(language: str) -> str:
     return grid(heads, lines)
 
 
+# -- other people's packages; masks and memory beside sb3-contrib
+
+
+def study(name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((RESULTS / "studies" / f"{name}.json").read_text())
+    return rows
+
+
+def listing(values: Iterable[float | int | None], of: Callable[[Any], str]) -> str:
+    """The values of several seeds."""
+    return ", ".join("-" if value is None else of(value) for value in values)
+
+
+def of_score(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def of_count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def packages(language: str) -> str:
+    """A row for each entry of results/studies/packages.json."""
+    lines = []
+    for row in study("packages"):
+        runs, metric = row["runs"], row["metric"]
+        told = {key: [run[key] for run in runs] for key in ("score", "last", "seconds", "steps to bar")}
+        percent = (lambda value: f"{value:.0%}".replace("%", " %")) if metric == "success" else of_score
+        asked = "-" if row["bar"] is None else f"≥ {percent(row['bar'])}"
+        versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items() if name not in EVERYWHERE)
+        lines.append(
+            [
+                f"`{row['name']}`",
+                versions or f"gymnasium {row['versions']['gymnasium']}",
+                asked,
+                listing(told["score"], percent),
+                listing(told["last"], percent),
+                of_count(max(run["steps"] for run in runs)),
+                listing(told["steps to bar"], of_count),
+                listing(told["seconds"], of_count),
+            ]
+        )
+    return grid(WORDS[language]["packages"], lines)
+
+
+EVERYWHERE = ("gymnasium", "torch", "numpy")
+
+
+def commands(language: str) -> str:
+    """What was typed for each entry, for seed 101."""
+    lines = []
+    for row in study("packages"):
+        lines += [f"# {row['name']}: pip install '{row['pip']}'", f"{row['command']} --seed {row['runs'][0]['seed']}"]
+    body = "\n".join(lines)
+    return f"<!-- test: skip, trains for minutes and needs the packages -->\n```bash\n{body}\n```"
+
+
+def beside(language: str, names: Iterable[str]) -> str:
+    """Steps until the bar and last scores of Cairn and sb3-contrib, seed by seed."""
+    lines = []
+    for row in study("masks-and-memory"):
+        if row["name"] in names:
+            cells = [f"`{row['name']}`", f"≥ {of_score(row['bar'])}"]
+            for key, of in (("steps to bar", of_count), ("last", of_score)):
+                for side in ("cairn", "sb3-contrib"):
+                    cells.append(listing([run[key] for run in row["runs"] if run["side"] == side], of))
+            lines.append(cells)
+    return grid(WORDS[language]["beside"], lines)
+
+
+MASKED = ("invalid-discrete", "invalid-multidiscrete", "invalid-multibinary", "taxi")
+REMEMBERED = ("cartpole-positions",)
+
 # -- documents
 
 Maker = Callable[[str], str]
@@ -300,12 +412,20 @@ FULL: dict[str, Maker] = {
     "misses": misses,
     "notes": lambda language: listed(notes(RESULTS), language),
 }
+BESIDE: dict[str, Maker] = {
+    "masks": lambda language: beside(language, MASKED),
+    "memory": lambda language: beside(language, REMEMBERED),
+}
 PAGES: dict[str, dict[str, Maker]] = {
     "README.md": {"families": families},
     "README.zh-CN.md": {"families": families},
     "docs/results.md": FULL,
     "docs/results.zh.md": FULL,
     "docs/speed.md": {"bench": speed},
+    "docs/packages.md": {"packages": packages, "commands": commands},
+    "docs/packages.zh.md": {"packages": packages, "commands": commands},
+    "docs/environments.md": BESIDE,
+    "docs/environments.zh.md": BESIDE,
 }
 
 

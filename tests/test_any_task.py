@@ -292,6 +292,7 @@ def test_a_wrong_mask_names_the_environment(how, words):
         ((cairn.PPO, PPO), Task("toys/Parts-v0")),
         ((cairn.PPO, PPO), Task("toys/Camera-v0", args={"last": False})),
         (DQN, Task("toys/Masked-v0", args={"by": "info", "multi": True})),
+        ((cairn.PPO, PPO), Task("toys/Masked-v0", args={"by": "obs"})),
         ((cairn.SAC, {"learning_starts": 50, "batch_size": 16}), Task("toys/Camera-v0", args={"kind": "box"})),
     ],
 )

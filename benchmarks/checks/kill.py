@@ -56,6 +56,8 @@ FAMILIES = {
     "dqn-memory": f"--env CartPole-v1 --agent dqn {SMALL} {REPLAY} --agent.memory lstm --agent.sequence 8",
     "ppo-masks": f"--env Taxi-v4 --agent ppo {SMALL} --agent.horizon 64 --envs 4 --vector async --workers 2",
     "dqn-masks": f"--env Taxi-v4 --agent dqn {SMALL} {REPLAY}",
+    "ppo-dict": f"--env tests.any_tasks:toys/Camera-v0 --agent ppo {SMALL} --agent.horizon 64 --envs 4",
+    "dqn-dict": f"--env tests.any_tasks:toys/Camera-v0 --agent dqn {SMALL} {REPLAY} --agent.updates-per-step 0.1",
     "ppo-ray": f"--env CartPole-v1 --agent ppo {SMALL} --agent.horizon 128 --envs 4 --vector ray --workers 2",
 }
 STEPS = {"hiro": 2000, "ppo-atari": 2048, "dagger": 4000, "aggrevated": 4000, "dqn-atari": 2500}
@@ -142,7 +144,7 @@ def trial(family: str, alone: Path, folder: Path, after: float) -> Trial:
     step = int(found[-1].name) if found else 0
     if finished and process.returncode != 0:
         return Trial(after, step, finished, f"exit {process.returncode}")
-    again = ["--resume", "--out", str(folder)] if (folder / "config.json").exists() else None
+    again = ["--resume", "--trust", "--out", str(folder)] if (folder / "config.json").exists() else None
     fault = completed(again if again is not None else [*options(family), "--out", str(folder)])
     return Trial(after, step, finished, fault or difference(alone, folder))
 

@@ -1,6 +1,7 @@
 """A task's rule is found, and refused with an example where it is wrong."""
 
 import importlib.util
+from unittest.mock import ANY
 
 import gymnasium as gym
 import numpy as np
@@ -37,7 +38,7 @@ def test_a_reward_of_rows_alone_will_do():
         ("RaisesOnMany", "not vectorised: given 120 pairs it raised ValueError"),
         ("PaysOtherwise", "the step paid -0.5 and the rule -1"),
         ("EndsOtherwise", "the rule ends the episode and the step did not"),
-        ("NeverSaysItEnds", "ends where its goal is reached, and its rule does not say so"),
+        ("EndsSometimes", "ends where its goal is reached, and its rule does not say so"),
         ("FourKeys", "and nothing else"),
         ("Silent", "neither goal_rule nor compute_reward"),
     ],
@@ -46,6 +47,20 @@ def test_a_wrong_rule_is_refused_with_the_example_that_shows_it(name, words):
     with pytest.raises(CairnError) as error:
         goal_rule(Task(f"goaltoy/{name}-v0"))
     assert words in str(error.value) and name in str(error.value)
+
+
+def test_episodes_that_end_at_goals_need_no_compute_terminated_to_say_so():
+    """As in panda-gym, where the reward of a reached goal tells."""
+    rule = goal_rule(Task("goaltoy/NeverSaysItEnds-v0"))
+    assert rule == ComputeReward(ANY, ends=True)
+    achieved = np.array([[[1.0], [4.0]], [[4.2], [7.0]]], np.float32)
+    assert rule.terminated(achieved, np.full((2, 1), 4.0)).tolist() == [[False, True], [True, False]]
+
+
+def test_a_failure_may_cost_more_than_compute_reward_says():
+    """As in highway-env's parking, where a crash does; rewards that differ elsewhere are refused (PaysOtherwise)."""
+    assert goal_rule(Task("goaltoy/Crashes-v0")) == ComputeReward(ANY, cost=True)
+    assert goal_rule(Task("goaltoy/Robotic-v0")) == ComputeReward(ANY, cost=False)
 
 
 def test_a_task_without_goals_is_refused():

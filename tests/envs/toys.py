@@ -117,11 +117,31 @@ class NeverSaysItEnds(Robotic):
         return self.obs(), {}
 
 
+class EndsSometimes(NeverSaysItEnds):
+    """Only every second time that the goal is reached does the episode end."""
+
+    met = 0
+
+    def step(self, action):
+        obs, reward, reached, *rest = super().step(action)
+        self.met += reached
+        return obs, reward, reached and self.met % 2 == 0, *rest
+
+
 class Rows(Robotic):
     """Takes [pairs, goal] and nothing else."""
 
     def compute_reward(self, achieved, desired, info):
         return -(np.abs(achieved - desired).sum(axis=1) > 0.5).astype(np.float32)
+
+
+class Crashes(Robotic):
+    """A wall at -1: to run into it costs 5 and ends the episode. `compute_reward` cannot know."""
+
+    def step(self, action):
+        obs, reward, terminated, *rest = super().step(action)
+        crashed = self.at <= -1
+        return obs, reward - 5 * crashed, terminated or crashed, *rest
 
 
 class FourKeys(Line):
@@ -132,5 +152,5 @@ class FourKeys(Line):
 
 
 TOYS = (Line, Plane, Robotic, Rows, FourKeys, OneAtATime, RaisesOnMany, PaysOtherwise, EndsOtherwise, Silent)
-for cls in (*TOYS, NeverSaysItEnds):
+for cls in (*TOYS, NeverSaysItEnds, EndsSometimes, Crashes):
     gym.register(f"goaltoy/{cls.__name__}-v0", cls, max_episode_steps=12)

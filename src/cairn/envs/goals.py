@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -19,15 +19,23 @@ PROBES = 60  # random steps that the rule must explain
 
 @dataclass(frozen=True)
 class ComputeReward:
-    """The rule of a Gymnasium-Robotics task: its `compute_reward` and, if there is one, `compute_terminated`."""
+    """The rule of a Gymnasium-Robotics task: its `compute_reward` and, if there is one, `compute_terminated`.
+
+    With `cost`, a step that fails may cost more than the rule says; hindsight keeps the difference. With `ends`, an
+    episode ends where the reward is that of a reached goal, although there is no `compute_terminated`.
+    """
 
     env: Any
     cost: bool = False
+    ends: bool = False
 
     def reward(self, achieved: Array, desired: Array) -> Array:
         return self._ask("compute_reward", achieved, desired)
 
     def terminated(self, achieved: Array, desired: Array) -> Array:
+        if self.ends:
+            reached: Array = np.isclose(self.reward(achieved, desired), self.reward(achieved, achieved))
+            return reached
         if not hasattr(self.env, "compute_terminated"):
             return np.zeros(achieved.shape[:-1], bool)
         told = self._ask("compute_terminated", achieved, desired).astype(bool)
@@ -74,6 +82,10 @@ def rule_in(env: gym.Env[Any, Any], name: str) -> GoalRule:
     rule = ComputeReward(bare) if declared is None else declared
     pairs = _play(env)
     _check_vectorised(rule, pairs, name)
+    if declared is None:
+        ends = not hasattr(bare, "compute_terminated") and _ends_at_goals(rule, pairs)
+        rule = ComputeReward(bare, ends=ends)
+        rule = replace(rule, cost=_penalises_failure(rule, pairs))
     _check_agreement(rule, pairs, name)
     if declared is not None:
         env.close()
@@ -136,6 +148,20 @@ def _check_vectorised(rule: GoalRule, pairs: Pairs, name: str) -> None:
                     f"{word} of {name} is not vectorised: for achieved {_show(achieved[i])} and desired"
                     f" {_show(desired[i])} it says {alone:g} alone and {float(together[i]):g} among others."
                 )
+
+
+def _ends_at_goals(rule: GoalRule, pairs: Pairs) -> bool:
+    """Whether every step with the reward of a reached goal ended its episode, and there was one."""
+    reached = np.isclose(pairs.reward, rule.reward(pairs.achieved, pairs.achieved))
+    return bool(reached.any() and pairs.terminated[reached].all())
+
+
+def _penalises_failure(rule: GoalRule, pairs: Pairs) -> bool:
+    """Whether steps that end in failure cost more than the rule says, such as a crash, and all others what it says."""
+    paid = pairs.reward - rule.reward(pairs.achieved, pairs.desired)
+    failed = pairs.terminated & ~rule.terminated(pairs.achieved, pairs.desired)
+    other = ~np.isclose(paid, 0, atol=1e-4)
+    return bool(other.any() and (failed & (paid < 0))[other].all())
 
 
 def _check_agreement(rule: GoalRule, pairs: Pairs, name: str) -> None:

@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.goals import GoalRule
-from cairn.core.types import Array, Box, Discrete, MultiDiscrete, Spec, Step
+from cairn.core.types import Array, Box, Composite, Discrete, MultiDiscrete, Spec, Step
 from cairn.envs.masks import MASK, METHOD, Beside, MaskFault, maskable
 from cairn.vector.checks import Rows, blame, check_reset, check_step, close_env, make_env
 from cairn.vector.protocol import EnvMaker, EpisodeStats, Vector, success_of
@@ -69,7 +69,9 @@ class SB3:
             raise blame(0, error) from error
 
     def send(self, action: Array) -> None:
-        self.env.step_async(self.spec.action.to_env(action))
+        act = self.spec.action
+        sent: Any = act.to_env(action)
+        self.env.step_async([act.structured(row) for row in sent] if isinstance(act, Composite) else sent)
 
     def recv(self) -> Step:
         seen, reward, done, infos = self._call(self.env.step_wait)
