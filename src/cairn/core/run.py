@@ -48,6 +48,9 @@ class TrainingRun(Protocol):
     def advance(self, step: Step, counted: Array) -> None:
         """Count the steps taken, `counted` [N] bool, and record the episodes that ended."""
 
+    def meet(self) -> None:
+        """Called when new steps have been counted: where several processes learn, add up the steps of all."""
+
     def log(self, metrics: Metrics) -> None:
         """Record metrics of an update; they are written when a log is due."""
 
