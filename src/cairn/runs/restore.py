@@ -9,15 +9,15 @@ from typing import Any
 from cairn.core.agent import Agent
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
+from cairn.core.learners import all_of
 from cairn.core.state import generator_from
 from cairn.nets.own import NONE
 from cairn.replay.protocol import Checkpointable
 from cairn.runs.checkpoint import load_checkpoint
-from cairn.runs.config import write_config
 from cairn.runs.counters import restore as restore_counters
-from cairn.runs.logs import Logs, set_aside
+from cairn.runs.logs import set_aside
 from cairn.runs.policy_card import must_have_own
-from cairn.runs.policy_files import checkpoints, read_card
+from cairn.runs.policy_files import read_card
 from cairn.runs.run import Run
 
 BROKEN = (CairnError, KeyError)  # errors of damaged checkpoints
@@ -30,32 +30,23 @@ def _finished(why: str, setting: str) -> str:
 def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) -> Checkpointable | None:
     """Restore a run from its newest undamaged checkpoint and return its replay; None where the run is finished."""
     assert run.folder is not None
-    found = list(reversed(checkpoints(run.folder / "checkpoints")))
+    found = run.found()
     if found:
         _check_own(found[0], agent)
     kept: list[Checkpointable | None] = []  # made once, and only for a run that continues
     damaged: list[Path] = []
     for path in found:
-        try:
-            saved = load_checkpoint(path, agent)
-            restore_counters(run, saved)
-        except BROKEN as error:
-            damaged.append(_pass_over(run, path, error))
+        saved, error = _load(run, path, agent, kept, replay)
+        if not all_of(error is None):
+            damaged.append(_pass_over(run, path, error or CairnError(f"another learner cannot read its part of {path}.")))
             continue
-        if not run.over:
-            kept = kept or [replay()]
-            try:
-                _restore_replay(saved, kept[0])
-            except BROKEN as error:
-                damaged.append(_pass_over(run, path, error))
-                continue
         if run.solved:
             run.progress_line.say(_finished("it held its target", "target"))
         elif run.over:
             run.progress_line.say(_finished(f"all {run.recipe.steps:,} steps are done", "steps"))
         else:
             _set_aside(run, damaged)
-            _reopen(run, saved)
+            run.reopen(saved)
         return kept[0] if kept else None
     if found:
         raise CairnError(
@@ -63,6 +54,26 @@ def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) 
         )
     run.start()  # killed before its first checkpoint: start again
     return replay()
+
+
+def _load(
+    run: Run, path: Path, agent: Agent, kept: list[Checkpointable | None], replay: Callable[[], Checkpointable | None]
+) -> tuple[dict[str, Any], Exception | None]:
+    """Load a checkpoint into the run, the agent and, if the run continues, the replay. Returns it, and its fault."""
+    try:
+        saved = load_checkpoint(path, agent)
+        restore_counters(run, saved)
+    except BROKEN as error:
+        return {}, error
+    if run.over:
+        return saved, None
+    if not kept:
+        kept.append(replay())
+    try:
+        _restore_replay(saved, kept[0])
+    except BROKEN as error:
+        return {}, error
+    return saved, None
 
 
 def _check_own(path: Path, agent: Agent) -> None:
@@ -90,11 +101,3 @@ def _restore_replay(saved: Mapping[str, Any], replay: Checkpointable | None) -> 
     if replay is not None:
         replay.load(saved["replay"])
         replay.generator.set_state(generator_from(saved["replay_generator"]))
-
-
-def _reopen(run: Run, saved: Mapping[str, Any]) -> None:
-    """Rewrite the settings and open the logs of a run that continues."""
-    assert run.folder is not None
-    write_config(run.folder, run.recipe)
-    marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 stored only sizes
-    run.logs = Logs(run.folder, run.recipe.env, saved=marks, step=run.step, say=run.progress_line.say)

@@ -68,7 +68,7 @@ class Run:
         self.said_no_success = False
         self.held = 0  # evaluations in a row at the target
         self.score: Score | None = None
-        self.interrupted: str | None = None
+        self.asked: str | None = None  # why the run was told to stop
         self.asked_at = 0.0
         self.solved = False
         self.warned: list[str] = []  # codes of the watcher's remarks
@@ -87,6 +87,21 @@ class Run:
         if self.folder is not None:
             write_config(self.folder, self.recipe)
             self.logs = Logs(self.folder, self.recipe.env, say=self.progress_line.say)
+
+    def reopen(self, saved: Mapping[str, Any]) -> None:
+        """Go on with a run from a checkpoint: rewrite the settings and open the logs."""
+        assert self.folder is not None
+        write_config(self.folder, self.recipe)
+        marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 stored only sizes
+        self.logs = Logs(self.folder, self.recipe.env, saved=marks, step=self.step, say=self.progress_line.say)
+
+    def found(self) -> list[Path]:
+        """The checkpoints to resume from, the newest first."""
+        return list(reversed(checkpoints(self.folder / "checkpoints"))) if self.folder else []
+
+    def kept(self, agent: Agent) -> Agent:
+        """What of an agent is saved in checkpoints: all of it."""
+        return agent
 
     @property
     def over(self) -> bool:
@@ -114,8 +129,8 @@ class Run:
             self.trackers.close("failed" if failed else "stopped" if self.interrupted else "finished")
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.interrupted is None:
-            self.interrupted, self.asked_at = signal.Signals(number).name, time.perf_counter()
+        if self.asked is None:
+            self.asked, self.asked_at = signal.Signals(number).name, time.perf_counter()
         elif time.perf_counter() - self.asked_at > SAME_REQUEST:
             raise KeyboardInterrupt  # the second request: stop at once
 
@@ -124,6 +139,10 @@ class Run:
     @property
     def progress(self) -> float:
         return min(self.step / self.recipe.steps, 1.0)
+
+    @property
+    def interrupted(self) -> str | None:
+        return self.asked
 
     @property
     def seed(self) -> int:
@@ -164,6 +183,9 @@ class Run:
             "  ! ".join([headline(self.recent, self.recipe.metric), *self.warned]) if self.progress_line.live else "",
         )
 
+    def meet(self) -> None:
+        return None
+
     def log(self, metrics: Metrics) -> None:
         """Keep the newest value of each metric. Functions are called, and tensors read, only when a log is due."""
         if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the first test is cheaper
@@ -180,7 +202,7 @@ class Run:
         if evaluated:
             self.evaluate(agent)
         if self.callbacks.asked_to_stop and self.going():
-            self.interrupted = "callback"
+            self.asked = "callback"
         if not self.checkpoint_due():
             return evaluated and self._lent_out(replay)
         self.save(agent, replay)
@@ -253,7 +275,7 @@ class Run:
         """Score the policy in separate environments, save it if it is the best, and compare it with the target."""
         if self.evaluator is None:
             return
-        score = self.evaluator(agent, lambda: self.interrupted is not None)
+        score = self.evaluator(agent, lambda: self.asked is not None)
         if score is None:  # interrupted
             return
         self.score = score
@@ -271,12 +293,16 @@ class Run:
             self.logs.evaluation(self.step, score)
         if figure >= self.best:
             self.best = figure
-            if self.folder is not None:
-                save_policy(self.folder / "best", agent, self.recipe.judged_task, self._about())
+            self.keep_best(agent)
         reached = self.recipe.target is not None and figure >= self.recipe.target
         self.held = self.held + 1 if reached else 0
         self.solved = self.held >= self.recipe.hold
         self._tell("evaluation", agent, values)
+
+    def keep_best(self, agent: Agent) -> None:
+        """Save the policy of the best evaluation."""
+        if self.folder is not None:
+            save_policy(self.folder / "best", agent, self.recipe.judged_task, self._about())
 
     def _say_no_success(self) -> None:
         """Say once that the run is judged by success but the task reports none."""
@@ -293,16 +319,16 @@ class Run:
 
     def save(self, agent: Agent, replay: Checkpointable | None) -> None:
         """Write a checkpoint of the agent, the counters and the replay."""
-        assert self.folder is not None and self.logs is not None
+        assert self.folder is not None
         if self.lock is not None:
             self.lock.check()
         self.marks["checkpoint"] = self.step
-        training = {**counters(self), "logs": self.logs.marks(), "recipe": to_json(self.recipe)}
+        training = {**counters(self), "logs": self.logs.marks() if self.logs else {}, "recipe": to_json(self.recipe)}
         if replay is not None:
             replay.cut()
             training["replay"] = replay.save()
             training["replay_generator"] = generator_state(replay.generator)
-        save_checkpoint(self.folder / "checkpoints", agent, self.recipe.judged_task, self._about(), training)
+        save_checkpoint(self.folder / "checkpoints", self.kept(agent), self.recipe.judged_task, self._about(), training)
 
     def last_checkpoint(self) -> str:
         """Where the last checkpoint is, as a clause for messages."""
@@ -312,8 +338,7 @@ class Run:
     @property
     def newest(self) -> Path | None:
         """The checkpoint from which a resume continues; None where there is none."""
-        found = checkpoints(self.folder / "checkpoints") if self.folder else []
-        return next((path for path in reversed(found) if int(path.name) <= self.step), None)
+        return next((path for path in self.found() if int(path.name) <= self.step), None)
 
     @property
     def saved(self) -> bool:
