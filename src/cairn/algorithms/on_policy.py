@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import OnPolicy
-from cairn.core.learners import even_
 from cairn.core.run import TrainingRun
 
 
@@ -16,11 +15,10 @@ def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: Training
         rollout = collector.rollout(agent, Order(agent.horizon, run.progress, seeds=seeds), run)
         if rollout is None:  # interrupted
             break
-        run.meet()
+        run.meet(rollout.valid)
         agent.progress = run.progress
         if run.checkpoint_due():
             rollout.truncated[-1] = True  # the environments are reset after a checkpoint
-        even_(rollout.valid)
         if rollout.valid.any():
             run.log(agent.update(rollout))
         run.log(collector.metrics(None))

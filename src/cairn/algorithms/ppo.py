@@ -118,8 +118,7 @@ class PPO(BaseAgent):
         fields = self.prepare(rollout)
         self.opt.lr = self.cfg.lr(self.progress)
         drawn = self.net.drawn(fields, rollout)
-        count = len(drawn[0])
-        size, metrics = max(part_of(self.cfg.batch_size) // self.length, 1), dict[str, Tensor]()
+        count, size, metrics = len(drawn[0]), max(part_of(self.cfg.batch_size) // self.length, 1), dict[str, Tensor]()
         weights = [self.opt.knob(x(self.progress)) for x in (self.cfg.clip, self.cfg.entropy_weight)]
         for _ in range(self.cfg.epochs):
             order = torch.randperm(count, generator=self.generator, device=fields[0].device)

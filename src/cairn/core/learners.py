@@ -1,4 +1,4 @@
-"""Several learners of one run: processes that share every batch (`runs/learners.py`). With one nothing happens here."""
+"""Several learners of one run: processes that share every batch (`runs/team.py`). With one nothing happens here."""
 
 from __future__ import annotations
 
@@ -66,27 +66,11 @@ def gathered(x: Tensor) -> Tensor:
     return x[None] if _learners is None else _learners.gathered(x)
 
 
-def all_of(ok: bool) -> bool:
-    """Whether this holds for every learner."""
-    return ok if _learners is None else all(_learners.exchange(ok))
-
-
 def standardised(x: Tensor) -> Tensor:
     """(x - mean) / std of x [B], with the mean and std over the equally long x of all learners."""
     if _learners is None:
         return (x - x.mean()) / (x.std(correction=0) + 1e-8)
     means, variances = gathered(torch.stack([x.mean(), x.var(correction=0)])).T
-    variance = (variances + (means - means.mean()).square()).mean()
-    return (x - means.mean()) / (variance.sqrt() + 1e-8)
-
-
-def even_(valid: Tensor) -> None:
-    """Leave out the last valid steps of a rollout, in place, where another learner has fewer: all learn from as many.
-
-    `valid` is [T, N]. Without this, learners that lost steps would make fewer updates than the others.
-    """
-    if _learners is None:
-        return
-    count = valid.sum()
-    if surplus := int(count - gathered(count).min()):
-        valid.view(-1)[valid.flatten().nonzero()[-surplus:]] = False
+    mean: Tensor = means.mean()
+    std: Tensor = (variances + (means - mean).square()).mean().sqrt()
+    return (x - mean) / (std + 1e-8)

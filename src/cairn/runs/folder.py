@@ -185,7 +185,7 @@ def _check(folder: Path, resume: bool) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a start without a checkpoint left behind, also by its other learners. Touches only files that Cairn writes."""
+    """Remove what a start without a checkpoint left behind, its learners too. Touches only files that Cairn writes."""
     ours = [at / "replay" / f"{name}.bin" for at in (folder, *(folder / LEARNERS).glob("*")) for name in NAMES]
     ours += [folder / EVALUATIONS, *(folder / "tb").glob(f"{PREFIX}*")]
     for path in ours:

@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
-
 from cairn.algorithms.registry import ALGORITHMS, Algorithm, register
 from cairn.core.errors import CairnError
 from cairn.core.learners import learning_with
 from cairn.core.untrusted import printable
 from cairn.nets.own import Own
 from cairn.recipes.recipe import Recipe
-from cairn.runs.process_group import Group, LostLearner
+from cairn.runs.process_group import Group, LostLearner, file_store
 
-REFUSED = 2  # exit code after an error that is a sentence
+REFUSED, ALONE = 2, 3  # exit codes: after an error that is a sentence; after the loss of another learner
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,9 @@ def main(rank: str, store: str, parent: str) -> int:
     try:
         sys.path[:] = cloudpickle.load(sys.stdin.buffer)
         work: Work = cloudpickle.load(sys.stdin.buffer)
-        learn(work, int(rank), dist.FileStore(store, work.recipe.learners), local=True)
+        learn(work, int(rank), file_store(store, work.recipe.learners), local=True)
     except LostLearner:
-        return 1
+        return ALONE
     except CairnError as error:
         print(printable(error), file=sys.stderr)
         return REFUSED

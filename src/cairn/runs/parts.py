@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,11 +23,12 @@ from cairn.core.learners import part_of, shared
 from cairn.core.seeding import derive
 from cairn.core.types import Spec
 from cairn.core.untrusted import shown
+from cairn.envs.given import Given
 from cairn.envs.goals import goal_rule
 from cairn.nets.own import NONE, Own
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import ReplayPlan
-from cairn.runs.checkpoint import load_agent
+from cairn.runs.checkpoint import load_agent, load_level, load_start
 from cairn.runs.locate import find_source
 from cairn.runs.scorer import vector_of
 from cairn.vector.checks import close_env
@@ -57,6 +61,19 @@ def check_judged(recipe: Recipe, spec: Spec) -> None:
             )
 
 
+@contextlib.contextmanager
+def in_training(made: Given | None) -> Iterator[None]:
+    """While it lasts, nothing but the run may play in environments of which there are no others."""
+    if made is None or not made.shared:
+        yield
+        return
+    made.in_use = True
+    try:
+        yield
+    finally:
+        made.in_use = False
+
+
 def expert_of(recipe: Recipe, given: Source | None, own: Path | None = None) -> Source | None:
     """The expert that was passed, or the policy that the recipe names."""
     if algorithm_of(recipe.agent).prepare is None:
@@ -78,6 +95,7 @@ def own_of(agent: Agent | None) -> Own:
 
 
 def collector_of(recipe: Recipe, algorithm: Algorithm, own: Own) -> Collector:
+    """What plays the task: this process, or samplers."""
     if recipe.vector != "ray":
         return LocalCollector(vector_of(recipe, part_of(recipe.envs)), recipe.device)
     if recipe.make is not None and recipe.make.kind in ("functions", "vector"):
@@ -97,6 +115,7 @@ def own_stream() -> tuple[int, ...]:
 
 
 def question(recipe: Recipe, algorithm: Algorithm) -> Question:
+    """What an imitation algorithm is asked to learn."""
     return Question(algorithm.name, recipe.agent, recipe.task, recipe.expert, recipe.demos, recipe.seed, recipe.device)
 
 
@@ -118,3 +137,14 @@ def replay_plan(recipe: Recipe, spec: Spec, folder: Path | None) -> ReplayPlan:
         hindsight_k=recipe.hindsight_k,
         goal_rule=functools.partial(goal_rule, recipe.task),
     )
+
+
+def start_from(recipe: Recipe, agent: Agent, folder: Path | None) -> str:
+    """Load the policies that the recipe starts from into a new agent; returns a message about it, or ""."""
+    said = ""
+    if recipe.start:
+        source = find_source(recipe.start, "start from", own=folder, runs_first=True, zips=True)
+        said = f"{source}{load_start(source, agent, recipe.task)}"
+    for level, path in recipe.levels.items():
+        load_level(find_source(path, "start a level from", own=folder), agent, level)
+    return said

@@ -16,6 +16,20 @@ from cairn.core.errors import CairnError
 ANSWERS_WITHIN = datetime.timedelta(hours=2)  # the others wait while learner 0 evaluates and saves
 
 
+STARTS_WITHIN = 300.0  # seconds for all learners to answer first
+
+
+def file_store(path: str, count: int) -> Any:
+    """Where `count` learners of one machine find each other."""
+    return dist.FileStore(path, count)  # type: ignore[attr-defined]
+
+
+def tcp_store(host: str, port: int, count: int, *, first: bool) -> Any:
+    """Where `count` learners of several machines find each other: on that of the first one. Port 0 takes a free one."""
+    within: Any = {"wait_for_workers": False, "timeout": datetime.timedelta(seconds=STARTS_WITHIN)}
+    return dist.TCPStore(host, port, count, is_master=first, **within)  # type: ignore[attr-defined]
+
+
 class LostLearner(CairnError):
     """The connection to another learner broke."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,18 +11,36 @@ from typing import Any
 from cairn.core.agent import Agent
 from cairn.core.calls import option
 from cairn.core.errors import CairnError
-from cairn.core.learners import all_of
 from cairn.core.state import generator_from
 from cairn.nets.own import NONE
+from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable
 from cairn.runs.checkpoint import load_checkpoint
+from cairn.runs.config import CONFIG, first_steps, stored, write_config
 from cairn.runs.counters import restore as restore_counters
 from cairn.runs.logs import set_aside
 from cairn.runs.policy_card import must_have_own
 from cairn.runs.policy_files import read_card
+from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
+from cairn.runs.shared_run import all_of
 
 BROKEN = (CairnError, KeyError)  # errors of damaged checkpoints
+
+
+def taken_up(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe with which the run in `folder` continues."""
+    found, fault = stored(folder)
+    first = first_steps(folder, found)
+    asked, recipe = recipe, continued(found, recipe, folder, first)
+    for said in kept_small(asked, recipe, found.steps if first is None else first):
+        print(f"cairn: {said}", file=sys.stderr)
+    if fault:
+        if os.path.lexists(folder / CONFIG):
+            fault += f" It is kept as {set_aside(folder / CONFIG).name}."
+        print(f"cairn: {fault} The settings are taken from the last checkpoint.", file=sys.stderr)
+        write_config(folder, found)
+    return recipe
 
 
 def _finished(why: str, setting: str) -> str:
@@ -38,7 +58,9 @@ def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) 
     for path in found:
         saved, error = _load(run, path, agent, kept, replay)
         if not all_of(error is None):
-            damaged.append(_pass_over(run, path, error or CairnError(f"another learner cannot read its part of {path}.")))
+            damaged.append(
+                _pass_over(run, path, error or CairnError(f"another learner cannot read its part of {path}."))
+            )
             continue
         if run.solved:
             run.progress_line.say(_finished("it held its target", "target"))

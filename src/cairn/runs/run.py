@@ -183,7 +183,7 @@ class Run:
             "  ! ".join([headline(self.recent, self.recipe.metric), *self.warned]) if self.progress_line.live else "",
         )
 
-    def meet(self) -> None:
+    def meet(self, valid: Any = None) -> None:
         return None
 
     def log(self, metrics: Metrics) -> None:

@@ -14,10 +14,10 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from cairn.core.agent import Agent
-from cairn.core.learners import Learners, all_of, shared
+from cairn.core.learners import Learners, gathered, shared
 from cairn.core.seeding import derive
 from cairn.core.state import Part, pack, unpack
 from cairn.recipes.recipe import Recipe
@@ -66,8 +66,10 @@ class SharedRun(Run):
 
     # -- what all of them know
 
-    def meet(self) -> None:
-        """Add up the new steps of all learners, and stop if one of them was told to."""
+    def meet(self, valid: Tensor | None = None) -> None:
+        """Add up the new steps of all learners, even out their rollouts, and stop if one of them was told to."""
+        if valid is not None:
+            even_(valid)
         mine = [self.step - self.met, REASONS.index(self.asked)]
         told = self.learners.gathered(torch.tensor(mine))
         self.step = self.met = self.met + int(told[:, 0].sum())
@@ -158,6 +160,19 @@ def run_of(
     if learners is None:
         return Run(recipe, folder, evaluator, lock=lock, callbacks=callbacks)
     return SharedRun(recipe, folder, evaluator, learners=learners, lock=lock, callbacks=callbacks)
+
+
+def all_of(ok: bool) -> bool:
+    """Whether this holds for every learner."""
+    learners = shared()
+    return ok if learners is None else all(learners.exchange(ok))
+
+
+def even_(valid: Tensor) -> None:
+    """Leave out the last valid steps [T, N] of a rollout, in place, where another learner has fewer."""
+    count = valid.sum()
+    if surplus := int(count - gathered(count).min()):
+        valid.view(-1)[valid.flatten().nonzero()[-surplus:]] = False
 
 
 def generators(agent: Agent) -> dict[str, Generator]:

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import cloudpickle
 import torch
-import torch.distributed as dist
 
 from cairn.algorithms.registry import algorithm_of
 from cairn.algorithms.settings import setting
@@ -28,11 +27,10 @@ from cairn.core.learners import learning_with
 from cairn.core.memory import divided
 from cairn.nets.own import Own
 from cairn.recipes.recipe import Recipe
-from cairn.runs.learner import REFUSED, Work
+from cairn.runs.learner import ALONE, REFUSED, Work
 from cairn.runs.policy_files import checkpoints
-from cairn.runs.process_group import Group, LostLearner
+from cairn.runs.process_group import STARTS_WITHIN, Group, LostLearner, file_store
 
-STARTS_WITHIN = 300.0  # seconds for all learners to answer first
 ENDS_WITHIN = 20.0  # seconds for a learner to end once the run is over, or to be seen dead
 
 
@@ -86,9 +84,9 @@ def team(recipe: Recipe, folder: Path | None, *, resume: bool, own: Own) -> Iter
         store, others = _start(work, stack)
         try:
             _wait_for(store, others)
-            with Group(store, 0, recipe.learners, device=recipe.device, local=not recipe.ray_address) as group:
-                with learning_with(group):
-                    yield
+            group = Group(store, 0, recipe.learners, device=recipe.device, local=not recipe.ray_address)
+            with group, learning_with(group):
+                yield
             for other in others:
                 other.ended(ENDS_WITHIN)
         except LostLearner as error:
@@ -125,8 +123,10 @@ class Process:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
-        if code <= 0:
-            return f"learner {self.rank} was killed by {Signals(-code).name}." if code else ""
+        if code in (0, ALONE):
+            return ""
+        if code < 0:
+            return f"learner {self.rank} was killed by {Signals(-code).name}."
         self.said.seek(0)
         lines = self.said.read().decode("utf-8", "replace").strip().splitlines() or [""]
         return f"learner {self.rank} {'stopped' if code == REFUSED else 'failed'}: {lines[-1]}"
@@ -148,7 +148,7 @@ def _start(work: Work, stack: contextlib.ExitStack) -> tuple[Any, list[Other]]:
         store, others = on_cluster(work)
     else:
         path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "store")
-        store, packed = dist.FileStore(path, count), cloudpickle.dumps(sys.path) + cloudpickle.dumps(work)
+        store, packed = file_store(path, count), cloudpickle.dumps(sys.path) + cloudpickle.dumps(work)
         for rank in range(1, count):
             others.append(Process(rank, packed, path, {**os.environ, **_gpu(work.recipe, rank)}))
             stack.callback(others[-1].stop)
@@ -186,7 +186,3 @@ def _why(others: list[Other], folder: Path | None) -> str:
     saved = checkpoints(folder / "checkpoints") if folder is not None else []
     go_on = f"the last checkpoint is {saved[-1]}" if saved else "there is no checkpoint yet"
     return f"{said} The run has ended with it; {go_on}, and a resume continues there with as many learners."
-
-
-
-

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,27 +24,33 @@ from cairn.core.learners import shared
 from cairn.core.memory import divided, enough, keep_freed_memory
 from cairn.core.seeding import derive
 from cairn.core.types import Spec
-from cairn.envs.given import Given
 from cairn.envs.goals import goal_rule
 from cairn.native.use import Form, by_hand, changed_form, resolved
 from cairn.nets.own import Own
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import Checkpointable
 from cairn.runs.callbacks import Callbacks
-from cairn.runs.checkpoint import load_level, load_start
-from cairn.runs.config import CONFIG, first_steps, last_note, stored, write_config
+from cairn.runs.config import last_note
 from cairn.runs.disk import DiskError
 from cairn.runs.evaluation import Score
 from cairn.runs.folder import in_use
-from cairn.runs.locate import find_source
 from cairn.runs.lock import Lock
-from cairn.runs.logs import set_aside
 from cairn.runs.notices import check_rollout
-from cairn.runs.parts import check_judged, check_replay, collector_of, expert_of, own_of, question, replay_plan
+from cairn.runs.parts import (
+    check_judged,
+    check_replay,
+    collector_of,
+    expert_of,
+    in_training,
+    own_of,
+    question,
+    replay_plan,
+    start_from,
+)
 from cairn.runs.policy_card import build_fitting
 from cairn.runs.policy_files import checkpoints
 from cairn.runs.restore import resume as restore
-from cairn.runs.resume import continued, kept_small
+from cairn.runs.restore import taken_up
 from cairn.runs.run import Run
 from cairn.runs.scorer import Scorer
 from cairn.runs.shared_run import folder_of, own_streams, run_of, same_state
@@ -97,10 +101,10 @@ def train(
     check_replay(recipe)
     check_rollout(recipe)
     check_installed(recipe)
-    with enough(), in_use(folder, resume=resume) as lock, _in_training(recipe.make):
+    with enough(), in_use(folder, resume=resume) as lock, in_training(recipe.make):
         if resume:
             assert folder is not None
-            recipe = _continued(recipe, folder)
+            recipe = taken_up(recipe, folder)
         else:
             most = most_useful(recipe.agent, recipe.steps)
             recipe = replace(recipe, agent=capped_capacity(recipe.agent, most))
@@ -118,34 +122,6 @@ def train_along(recipe: Recipe, folder: Path | None, *, resume: bool, own: Own) 
     assert learners is not None
     with enough(), divided(1 if recipe.ray_address else recipe.learners):
         _train(recipe, folder_of(folder, learners.rank), None, resume, None, own, None, None, None)
-
-
-@contextlib.contextmanager
-def _in_training(made: Given | None) -> Iterator[None]:
-    """While it lasts, nothing but the run may play in environments of which there are no others."""
-    if made is None or not made.shared:
-        yield
-        return
-    made.in_use = True
-    try:
-        yield
-    finally:
-        made.in_use = False
-
-
-def _continued(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe with which the run in `folder` continues."""
-    found, fault = stored(folder)
-    first = first_steps(folder, found)
-    asked, recipe = recipe, continued(found, recipe, folder, first)
-    for said in kept_small(asked, recipe, found.steps if first is None else first):
-        print(f"cairn: {said}", file=sys.stderr)
-    if fault:
-        if os.path.lexists(folder / CONFIG):
-            fault += f" It is kept as {set_aside(folder / CONFIG).name}."
-        print(f"cairn: {fault} The settings are taken from the last checkpoint.", file=sys.stderr)
-        write_config(folder, found)
-    return recipe
 
 
 def _train(
@@ -182,7 +158,7 @@ def _train(
         recipe = replace(recipe, native=resolved(form, able)) if not resume else recipe
         if resume and (said := changed_form(recipe.native)):
             print(f"cairn: {said}", file=sys.stderr)
-        started = "" if begun else _start(recipe, agent, folder)
+        started = "" if begun else start_from(recipe, agent, folder)
         run = run_of(recipe, folder, scorer, lock=lock, callbacks=callbacks)
         if algorithm.prepare is not None:
             assert isinstance(collector, LocalCollector)
@@ -219,17 +195,6 @@ def _train(
         run.saved,
         run.newest,
     )
-
-
-def _start(recipe: Recipe, agent: Agent, folder: Path | None) -> str:
-    """Load the policies that the recipe starts from into a new agent; returns a message about it, or ""."""
-    said = ""
-    if recipe.start:
-        source = find_source(recipe.start, "start from", own=folder, runs_first=True, zips=True)
-        said = f"{source}{load_start(source, agent, recipe.task)}"
-    for level, path in recipe.levels.items():
-        load_level(find_source(path, "start a level from", own=folder), agent, level)
-    return said
 
 
 def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkpointable | None:
@@ -273,7 +238,7 @@ def check(recipe: Recipe) -> None:
     try:
         check_judged(recipe, envs.spec)
         agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
-        _start(recipe, agent, None)
+        start_from(recipe, agent, None)
         if algorithm.prepare is not None:
             algorithm.prepare(question(recipe, algorithm), expert, envs, fit=False).close()
         if recipe.hindsight != "off" or relabels_goals(recipe.agent):
