@@ -28,7 +28,7 @@ export RELATIVE
 .PHONY: demo test quick fmt lint type unit docs bench release clean
 
 # Set-up happens once: the stamp is newer than what it was made from. Everything stays inside this folder.
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt $(wildcard src/cairn/native/*.cpp src/cairn/native/*.h)
 	@test -n "$(PYTHON)" || { echo "Cairn needs Python 3.11 or newer on the PATH."; exit 2; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch setuptools

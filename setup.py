@@ -42,8 +42,10 @@ class BuildWithPolicies(build_py):
 FLAGS = runpy.run_path("src/cairn/native/flags.py")
 CORE = Extension(
     "cairn.native._core",
-    ["src/cairn/native/core.cpp"],
+    [f"src/cairn/native/{source.name}" for source in FLAGS["SOURCES"]],
+    depends=[str(header) for header in FLAGS["HEADERS"]],
     extra_compile_args=FLAGS["FLAGS"],
+    extra_link_args=["-pthread"],
     define_macros=[FLAGS["macro"]()],
     language="c++",
     optional=True,

@@ -18,7 +18,8 @@ SRC = Path(__file__).parent.parent / "src" / "cairn"
 LAYERS = (
     ("core",),
     ("nets", "replay", "envs"),
-    ("native", "vector"),
+    ("native",),
+    ("vector",),
     ("collect",),
     ("algorithms",),
     ("recipes", "interop"),

@@ -20,15 +20,15 @@ def core(tmp_path_factory):
             yield None
             return
         patch.setattr(native, "places", lambda: [made])
-        native.library.cache_clear()
+        native.forget()
         yield CompiledCore(native.library()[0])
-    native.library.cache_clear()
+    native.forget()
 
 
 @pytest.fixture
 def hidden(monkeypatch):
     """As on a machine where the core was not built."""
     monkeypatch.setattr(native, "places", lambda: [])
-    native.library.cache_clear()
+    native.forget()
     yield
-    native.library.cache_clear()
+    native.forget()

@@ -197,6 +197,55 @@ def test_functions_of_the_core_are_exact_far_from_zero(core):
         torch.testing.assert_close(y, x.double().tanh().float(), rtol=3e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "rows, widths",
+    [(1, (4, 64, 2)), (12, (31, 33, 32)), (13, (17, 300, 1)), (64, (256, 256, 7)), (300, (23, 260, 9)), (520, (3, 40))],
+)
+def test_products_of_any_shape(rows, widths, threads, core):
+    """Tiles, panels, and what is left at their edges; more rows or inputs than one panel has; few outputs."""
+    if core is None:
+        pytest.skip("no C++ compiler")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        torch.manual_seed(0)
+        net = MLP(widths[0], widths[1:-1], widths[-1])
+        flat, x, grad = Flat(net), torch.randn(rows, widths[0], requires_grad=True), torch.randn(rows, widths[-1])
+        shape = layers_of(net), net.hidden, "relu"
+        (wanted,) = torch.autograd.grad(net(x), x, grad)
+        told = []
+        for one in (core, PlainCore()):
+            made = one.net(*shape)
+            found = made.forward(x.detach()).clone(), made.backward(grad, inputs=0).clone(), flat.grad.clone()
+            told.append(found)
+        for found, reference in zip(*told, strict=True):
+            close(found, reference)
+        close(told[0][1], wanted)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_product_does_not_depend_on_the_number_of_threads(core):
+    if core is None:
+        pytest.skip("no C++ compiler")
+    before, found = torch.get_num_threads(), []
+    torch.manual_seed(0)
+    net = MLP(200, (300, 300), 6)
+    flat, x, grad = Flat(net), torch.randn(256, 200), torch.randn(256, 6)
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            made = core.net(layers_of(net), net.hidden, "relu")
+            y = made.forward(x).clone()
+            made.backward(grad)
+            found.append((y, flat.grad.clone()))
+    finally:
+        torch.set_num_threads(before)
+    for a, b in zip(*found, strict=True):
+        close(a, b, 1e-6)
+
+
 def test_a_gradient_of_some_rows_and_inputs_is_that_of_autograd(core):
     for one, activation in itertools.product(cores(core), ("relu", "tanh")):
         torch.manual_seed(0)

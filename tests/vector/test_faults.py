@@ -1,6 +1,7 @@
 """Environments that raise, hang, die or return NaN: named, and in workers replaced and counted."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from cairn.core.errors import EnvError
+from cairn.vector.deadline import LOOK_EVERY
 from cairn.vector.in_process import Sync
 from cairn.vector.processes import Workers
 from tests.vector.counting import Counting
@@ -147,9 +149,100 @@ def test_a_process_that_was_stopped_is_not_a_hang(tmp_path):
     assert verdict == "out"
 
 
+@pytest.fixture
+def no_timer():
+    """Without the timer of pytest's own time-out, as in a run."""
+    handler, timer = signal.getsignal(signal.SIGALRM), signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, *timer)
+
+
+def ticking():
+    return signal.getsignal(signal.SIGALRM) != signal.SIG_IGN, signal.getitimer(signal.ITIMER_REAL)[1] > 0
+
+
 @pytest.mark.parametrize("fault", [None, ("raise", 0, 2), ("hang", 0, 2)])
-def test_the_alarm_is_held_only_while_environments_run(fault):
-    """SIGALRM belongs to the whole process: between calls, and after a failed one, it is as it was before."""
+def test_the_alarm_is_kept_between_steps_and_given_back_at_the_end(fault, no_timer):
+    """SIGALRM belongs to the whole process: after the vector was closed, or failed, it is as it was before."""
+    envs, failed = Sync(makers(fault), timeout=0.5), False
+    assert ticking() == (False, False)
+    envs.reset([1, 2, 3])
+    for _ in range(5):
+        try:
+            envs.step(np.zeros(3, np.int64))
+        except EnvError:
+            failed = True
+            break
+        assert ticking() == (True, True)
+    assert failed == (fault is not None)
+    assert ticking() == ((False, False) if failed else (True, True))
+    envs.close()
+    assert ticking() == (False, False)
+
+
+def test_the_alarm_is_given_back_where_nothing_is_stepped_any_more(no_timer):
+    envs = Sync(makers(None), timeout=0.3)
+    envs.reset([1, 2, 3])
+    assert ticking() == (True, True)
+    time.sleep(0.1)
+    assert ticking() == (False, False)
+    envs.step(np.zeros(3, np.int64))
+    assert ticking() == (True, True)
+    envs.close()
+
+
+@pytest.mark.parametrize("with_handler", [True, False])
+def test_an_alarm_that_is_set_between_steps_rings(with_handler, no_timer):
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append("before"))
+    envs = Sync(makers(None), timeout=60.0)
+    envs.reset([1, 2, 3])
+    try:
+        if with_handler:
+            signal.signal(signal.SIGALRM, lambda *_: rung.append("mine"))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        envs.step(np.zeros(3, np.int64))
+        time.sleep(0.1)
+        assert rung == ["mine" if with_handler else "before"]
+    finally:
+        envs.close()
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_hang_is_noticed_after_someone_used_the_alarm_between_steps(no_timer):
+    """A save-and-restore of the handler leaves the timer dead; a look once in a while finds it."""
+    envs = Sync(makers(None), timeout=0.4)
+    envs.reset([1, 2, 3])
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for _ in range(LOOK_EVERY):
+        envs.step(np.zeros(3, np.int64))
+    envs.batch.envs[1].step = lambda action: time.sleep(5)
+    with pytest.raises(EnvError, match="did not answer within 0.4 s"):
+        envs.step(np.zeros(3, np.int64))
+    envs.close()
+
+
+def test_a_forked_process_sets_an_alarm_of_its_own(no_timer):
+    envs = Sync(makers(None), timeout=0.4)
+    envs.reset([1, 2, 3])
+    child = os.fork()
+    if child == 0:
+        try:
+            envs.batch.envs[1].step = lambda action: time.sleep(5)
+            envs.step(np.zeros(3, np.int64))
+        except EnvError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    envs.close()
+
+
+@pytest.mark.parametrize("fault", [None, ("raise", 0, 2), ("hang", 0, 2)])
+def test_the_alarm_of_someone_else_waits_only_while_environments_run(fault):
+    """Here pytest's own: between calls, and after a failed one, it is as it was before."""
     during = []
 
     def alarm():

@@ -137,7 +137,6 @@ class DQN(BaseAgent):
         q: Tensor = self.q(self.encoder(obs))
         return q.gather(1, self.index(action)[:, None])[:, 0]
 
-    @torch.no_grad()
     def act(self, obs: Tensor, *, explore: bool, memory: RecurrentMemory | None = None) -> Tensor:
         """Actions [N], or [N, k] of k choices, for obs [N, ...]; with `explore`, each is random with probability ε."""
         if memory is None:
@@ -149,11 +148,15 @@ class DQN(BaseAgent):
         if not explore:
             return self._greedy(*given)
         obs = given[0]
-        epsilon = torch.scalar_tensor(self.cfg.epsilon(self.progress), device=obs.device)
-        if self.cfg.epsilon_spread and len(obs) > 1:
+        epsilon: Any = self.cfg.epsilon(self.progress)
+        spread = self.cfg.epsilon_spread and len(obs) > 1
+        if spread or obs.is_cuda:  # a number is cheaper, but a CUDA graph would keep it
+            epsilon = torch.scalar_tensor(epsilon, device=obs.device)
+        if spread:
             epsilon = epsilon ** (1 + self.cfg.epsilon_spread * torch.linspace(0, 1, len(obs), device=obs.device))
         return self.toss([obs, epsilon, *given[1:]])
 
+    @torch.no_grad()
     def _greedy(self, obs: Tensor, state: Tensor | None = None) -> Any:
         if state is None:
             return self._best(self.q(self.encoder(obs)), obs)

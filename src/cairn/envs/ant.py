@@ -245,8 +245,7 @@ class Ant(gym.Env[Any, Any]):
         self.steps = 0
 
     def _act(self, action: Array) -> None:
-        if not np.isfinite(action).all():  # it would make all later states NaN
-            raise ValueError(f"the action {action} is not finite; look at what the policy computed")
+        must_be_finite(action)
         self.data.ctrl[:] = action  # MuJoCo clips it
         mujoco.mj_step(self.model, self.data, FRAME_SKIP)
         self.steps += 1
@@ -254,7 +253,21 @@ class Ant(gym.Env[Any, Any]):
     def _sensed(self, *more: Any) -> Array:
         """The observation: qpos, qvel, the task's own parts, and the time."""
         data = self.data
-        return np.concatenate((data.qpos[:POSE], data.qvel[:SPEED], *more, (self.steps * CLOCK,)), dtype=np.float32)
+        return sensed(data.qpos, data.qvel, *more, np.array(self.steps))
+
+
+def must_be_finite(action: Array) -> None:
+    """Raise ValueError for an action that would make all later states NaN."""
+    if not np.isfinite(action).all():
+        raise ValueError(f"the action {action} is not finite; look at what the policy computed")
+
+
+def sensed(qpos: Array, qvel: Array, *more: Array) -> Array:
+    """Observations [..., width] of ants: qpos, qvel, the task's own parts [..., k], and the steps [...] so far."""
+    *parts, steps = more
+    return np.concatenate(
+        (qpos[..., :POSE], qvel[..., :SPEED], *parts, steps[..., None] * CLOCK), axis=-1, dtype=np.float32
+    )
 
 
 def _viewer(model: Any, data: Any, view: Box) -> Any:

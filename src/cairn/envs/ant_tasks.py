@@ -57,8 +57,12 @@ class AntNavigation(Ant):
     @property
     def block(self) -> Array:
         """The middle of the block [3]."""
-        middle: Array = self.model.body("block").pos.copy()
-        middle[["xyz".index(axis) for axis in self.maze.slides]] += self.data.qpos[POSE:]
+        return self.block_at(self.data.qpos)
+
+    def block_at(self, qpos: Array) -> Array:
+        """The middle of the block [..., 3] for positions [..., nq]."""
+        middle = np.tile(self.model.body("block").pos, (*qpos.shape[:-1], 1))
+        middle[..., ["xyz".index(axis) for axis in self.maze.slides]] += qpos[..., POSE:]
         return middle
 
     def reset(
@@ -73,8 +77,13 @@ class AntNavigation(Ant):
     def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
         self._act(action)
         obs = self._obs()
-        reward = float(self.goal_rule.reward(obs["achieved_goal"], obs["desired_goal"]))
-        return obs, reward, False, False, {"is_success": -reward < NEAR}
+        reward, success = self.judged(obs["achieved_goal"], obs["desired_goal"])
+        return obs, float(reward), False, False, {"is_success": bool(success)}
+
+    def judged(self, achieved: Array, desired: Array) -> tuple[Array, Array]:
+        """Rewards and successes [...] for goals [..., 2 or 3]."""
+        reward = self.goal_rule.reward(achieved, desired)
+        return reward, -reward < NEAR
 
     def compute_reward(self, achieved: Array, desired: Array, info: Any) -> Array:
         """The reward for goals [..., 2 or 3], under the name that Gymnasium-Robotics uses."""
@@ -181,27 +190,21 @@ class AntGather(Ant):
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         self._act(action)
-        away = self.things - self.data.qpos[:2]
-        caught = self.left & (np.einsum("ij,ij->i", away, away) < CATCH**2)
-        self.left &= ~caught
-        reward = float(caught[:APPLES].sum()) - float(caught[APPLES:].sum())
-        fallen = not STANDING[0] <= self.data.qpos[2] <= STANDING[1]
-        ended = (fallen and self.falling_ends) or not self.left.any()
-        return self._sensed(*self._readings()), reward, ended, False, {"fallen": fallen}
+        (reward,), (fallen,), (ended,) = self.judged(self.data.qpos[None], self.things[None], self.left[None])
+        return self._sensed(*self._readings()), float(reward), bool(ended), False, {"fallen": bool(fallen)}
+
+    def judged(self, qpos: Array, things: Array, left: Array) -> tuple[Array, Array, Array]:
+        """Collect what N ants reach: rewards, who has fallen, and whose episode ends [N]; changes `left` [N, 16]."""
+        away = things - qpos[:, None, :2]
+        caught = left & (np.einsum("nij,nij->ni", away, away) < CATCH**2)
+        left &= ~caught
+        reward = caught[:, :APPLES].sum(1) - caught[:, APPLES:].sum(1).astype(float)
+        fallen = ~((STANDING[0] <= qpos[:, 2]) & (qpos[:, 2] <= STANDING[1]))
+        return reward, fallen, (fallen & self.falling_ends) | ~left.any(1)
 
     def _readings(self) -> Array:
         """Readings of apples and bombs [2, 10]."""
-        x, y, _, w, i, j, k = self.data.qpos[:7].tolist()
-        heading = math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k))
-        away = self.things - (x, y)
-        near = 1 - np.hypot(away[:, 0], away[:, 1]) / SIGHT
-        turn = (np.arctan2(away[:, 1], away[:, 0]) - heading + math.pi) % (2 * math.pi)
-        bins = np.minimum(turn * (BINS / (2 * math.pi)), BINS - 1).astype(int)
-        bins[APPLES:] += BINS
-        out = np.zeros(2 * BINS)
-        seen = self.left & (near > 0)
-        np.maximum.at(out, bins[seen], near[seen])
-        return out.reshape(2, BINS)
+        return readings(self.data.qpos[None], self.things[None], self.left[None]).reshape(2, BINS)
 
     def _marks(self) -> list[tuple[tuple[float, float, float], float, tuple[float, ...]]]:
         colours = [GREEN] * APPLES + [RED] * BOMBS
@@ -210,3 +213,17 @@ class AntGather(Ant):
             for (x, y), colour, left in zip(self.things, colours, self.left, strict=True)
             if left
         ]
+
+
+def readings(qpos: Array, things: Array, left: Array) -> Array:
+    """What N ants see of things [N, 16, 2], of which `left` [N, 16] are there: apples and bombs [N, 20]."""
+    turned = [math.atan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k)) for w, i, j, k in qpos[:, 3:7].tolist()]
+    away = things - qpos[:, None, :2]
+    near = 1 - np.hypot(away[..., 0], away[..., 1]) / SIGHT
+    turn = (np.arctan2(away[..., 1], away[..., 0]) - np.array(turned)[:, None] + math.pi) % (2 * math.pi)
+    bins = np.minimum(turn * (BINS / (2 * math.pi)), BINS - 1).astype(int)
+    bins[:, APPLES:] += BINS
+    out = np.zeros((len(qpos), 2 * BINS))
+    seen = left & (near > 0)
+    np.maximum.at(out, (seen.nonzero()[0], bins[seen]), near[seen])
+    return out

@@ -19,6 +19,7 @@ from gymnasium_robotics.envs.fetch.reach import MujocoFetchReachEnv
 from cairn.core.checks import one_of
 from cairn.core.goals import Region, Within
 from cairn.core.types import Array
+from cairn.envs.ant import must_be_finite
 
 Goals = Literal["far", "near", "nearby", "one", "displacement", "line", "lines"]
 Starts = Literal["home", "anywhere", "waypoint"]
@@ -66,6 +67,16 @@ def towards(place: Array, goal: Array) -> Array:
 def apart(a: Array, b: Array) -> float:
     """The distance between two points."""
     return float(np.linalg.norm(a - b))
+
+
+def pulled(hand: Array, turn: Array, action: Array) -> tuple[Array, Array]:
+    """Where an action [..., 4] pulls a hand at [..., 3] with quaternion `turn` [..., 4]: place and quaternion."""
+    return hand + STRIDE * np.clip(action, -1, 1)[..., :3], turn + UPRIGHT
+
+
+def shown(place: Array, fingers: Array, velocity: Array, finger_speeds: Array, dt: float) -> Array:
+    """Observations [..., 10] of the gripper's place and speed and those of its fingers, in FetchReach's layout."""
+    return np.concatenate((place, fingers, velocity * dt, finger_speeds * dt), axis=-1).astype(np.float32)
 
 
 SPHERE, SUBGOAL = 2, (0.1, 0.5, 1.0, 0.8)  # MuJoCo's number for a ball, and its colour
@@ -120,12 +131,16 @@ class FetchReachFar(gym.Env[Any, Any]):
         return self._obs(), {}
 
     def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
-        if not np.isfinite(action).all():  # it would make all later states NaN
-            raise ValueError(f"the action {action} is not finite; look at what the policy computed")
-        self.arm.move(np.clip(action, -1, 1))
+        must_be_finite(action)
+        self.arm.move(action)
         obs = self._obs()
-        reached = bool(self.goal_rule.reached(obs["achieved_goal"], obs["desired_goal"]))
-        return obs, float(reached) - 1.0, False, False, {"is_success": reached}
+        reward, reached = self.judged(obs["achieved_goal"], obs["desired_goal"])
+        return obs, float(reward), False, False, {"is_success": bool(reached)}
+
+    def judged(self, achieved: Array, desired: Array) -> tuple[Array, Array]:
+        """Rewards, and whether the goals [..., 3] are reached."""
+        reached = self.goal_rule.reached(achieved, desired)
+        return reached - 1.0, reached
 
     def render(self) -> Array | None:
         """FetchReach's picture, uint8 [480, 480, 3], with the goal as a red ball; None without a render_mode."""
@@ -241,8 +256,8 @@ class Arm:
 
     def move(self, action: Array) -> None:
         """One step: pull the hand to a point ahead of it, upright, with the fingers shut."""
-        self.data.mocap_pos[0] = self.data.xpos[self.hand] + STRIDE * action[:3]
-        self.data.mocap_quat[0] = self.data.xquat[self.hand] + UPRIGHT
+        hand, turn = self.data.xpos[self.hand], self.data.xquat[self.hand]
+        self.data.mocap_pos[0], self.data.mocap_quat[0] = pulled(hand, turn, action)
         mujoco.mj_step(self.model, self.data, nstep=SUBSTEPS)
         self.data.qpos[self.fingers] = 0
         mujoco.mj_forward(self.model, self.data)
@@ -251,8 +266,7 @@ class Arm:
         """The observation [10], in FetchReach's layout."""
         mujoco.mj_jacSite(self.model, self.data, self.jacobian, None, self.grip)
         velocity, fingers = self.jacobian @ self.data.qvel, self.data.qvel[self.finger_speeds]
-        now = (self.place, self.data.qpos[self.fingers], velocity * self.fetch.dt, fingers * self.fetch.dt)
-        return np.concatenate(now).astype(np.float32)
+        return shown(self.place, self.data.qpos[self.fingers], velocity, fingers, self.fetch.dt)
 
     def lead(self, goal: Array, limit: int = 100) -> Iterator[None]:
         """Move step by step to within 2 cm of a point."""

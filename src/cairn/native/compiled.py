@@ -37,7 +37,10 @@ class CompiledNet:
         self.x = torch.empty(0, self.widths[0])
         self.x_grad = torch.empty(0)
 
-    def _reserve(self, rows: int) -> None:
+    def reserve(self, rows: int) -> None:
+        """Make room for this many rows."""
+        if rows <= self.rows:
+            return
         self.rows, self.views = rows, {}
         self.y = [torch.empty(rows, width) for width in self.widths[1:]]
         self.scratch = [torch.empty(rows, max(self.widths)) for _ in range(2)]
@@ -47,11 +50,9 @@ class CompiledNet:
             self.struct.scratch[i] = tensor.data_ptr()
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.stride(1) != 1 or x.stride(0) < x.shape[1]:
-            x = x.contiguous()
+        x = _in_rows(x)
         rows = x.shape[0]
-        if rows > self.rows:
-            self._reserve(rows)
+        self.reserve(rows)
         self.x = x
         self.lib.forward(self.at, x.data_ptr(), x.stride(0), rows)
         out = self.views.get(rows)
@@ -74,6 +75,11 @@ class CompiledNet:
         return self.x_grad
 
 
+def _in_rows(x: Tensor) -> Tensor:
+    """x [B, in], copied where the numbers of a row are not side by side."""
+    return x.contiguous() if x.stride(1) != 1 or x.stride(0) < x.shape[1] else x
+
+
 class CompiledCore:
     """`Core` in C++."""
 
@@ -94,11 +100,12 @@ class CompiledCore:
     def lerp(self, target: Flat, source: Flat, tau: float) -> None:
         self.lib.lerp(target.data.data_ptr(), source.data.data_ptr(), target.data.numel(), tau)
 
-    def best(self, q: Tensor) -> Tensor:
-        rows, actions = q.shape
-        action = torch.empty(rows, dtype=torch.int64)
-        self.lib.best(q.data_ptr(), action.data_ptr(), rows, actions)
-        return action
+    def toss(self, net: Net, x: Tensor, random: Tensor, dice: Tensor) -> Tensor:
+        assert isinstance(net, CompiledNet)
+        x, rows = _in_rows(x), len(x)
+        net.reserve(rows)
+        self.lib.toss(net.at, x.data_ptr(), x.stride(0), rows, random.data_ptr(), dice.data_ptr())
+        return dice
 
     def td(self, seen: Errors) -> Learned:
         rows, actions = seen.q.shape

@@ -1,12 +1,15 @@
 // Multi-layer perceptrons on one CPU, without a framework: forward, backward, Adam, target updates.
 //
 // `networks.py` is the same arithmetic in torch, with the equations, and calls this through ctypes. Matrices are
-// row-major; a layer is y = act(xW + b) with W [in, out]. Products are made by the BLAS that comes with torch, whose
-// sgemm `bind` receives, so nothing is linked and the library fits every version of torch and Python.
+// row-major; a layer is y = act(xW + b) with W [in, out]. Products are made by the BLAS that comes with torch, or by
+// product.h where that is faster. `bind` receives torch's sgemm and OpenMP, so nothing is linked and the library fits every
+// version of torch and Python.
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#include "product.h"
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(CAIRN_PLAIN)
 #define FAST __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -22,12 +25,20 @@ constexpr int MOST = 8;  // layers; networks.py has the same number
 using Gemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
                       const int*, const float*, const int*, const float*, float*, const int*);
 Gemm sgemm = nullptr;
+#ifdef CAIRN_WIDE
+wide::Threads threads = {};
+const bool use_wide = wide::useful();
+#endif
 
 // C [m, n] = op(A) op(B), row-major. BLAS is column-major, where these matrices are their transposes: C' = B' A'.
 void product(bool a_turned, bool b_turned, int m, int n, int k, const float* a, int a_row, const float* b, int b_row,
              float* c, int c_row) {
     const float one = 1.0f, zero = 0.0f;
-    if (m > 0) sgemm(b_turned ? "T" : "N", a_turned ? "T" : "N", &n, &m, &k, &one, b, &b_row, a, &a_row, &zero, c, &c_row);
+    if (m <= 0) return;
+#ifdef CAIRN_WIDE
+    if (use_wide) return wide::product(a_turned, b_turned, m, n, k, a, a_row, b, b_row, c, c_row, threads);
+#endif
+    sgemm(b_turned ? "T" : "N", a_turned ? "T" : "N", &n, &m, &k, &one, b, &b_row, a, &a_row, &zero, c, &c_row);
 }
 
 // e^x for |x| <= 87: 2^n times a polynomial of the rest (Cephes, relative error 2e-7). It vectorises; std::exp does not.
@@ -149,7 +160,17 @@ struct Net {
 
 const char* source_hash() { return CAIRN_SOURCE; }
 
-void bind(void* of_torch) { sgemm = reinterpret_cast<Gemm>(of_torch); }
+// Functions of the libraries inside torch: its sgemm, and of its OpenMP three, or null for all of them.
+void bind(void* of_blas, void* parallel, void* number, void* most) {
+    sgemm = reinterpret_cast<Gemm>(of_blas);
+#ifdef CAIRN_WIDE
+    std::memcpy(&threads.parallel, &parallel, sizeof parallel);
+    std::memcpy(&threads.number, &number, sizeof number);
+    std::memcpy(&threads.most, &most, sizeof most);
+#else
+    (void)parallel, (void)number, (void)most;
+#endif
+}
 
 // x [rows, width[0]] with `x_row` numbers from row to row -> net->y
 void forward(const Net* net, const float* x, int x_row, int rows) {
@@ -217,8 +238,12 @@ void lerp(float* target, const float* source, int64_t n, double tau) {
         toward(target, source, n, static_cast<float>(tau));
 }
 
-void best(const float* q, int64_t* action, int rows, int actions) {
-    for (int i = 0; i < rows; i++) action[i] = best_of(q + i * actions, actions);
+// action [rows] = the best by the network's outputs, except where `random`
+void toss(const Net* net, const float* x, int x_row, int rows, const uint8_t* random, int64_t* action) {
+    forward(net, x, x_row, rows);
+    const int actions = net->width[net->layers];
+    for (int i = 0; i < rows; i++)
+        if (!random[i]) action[i] = best_of(net->y[net->layers - 1] + i * actions, actions);
 }
 
 // The Huber loss of Q(s, a) against y = R + discount Q'(s', argmax chooser), all rows [rows, actions]. `q_grad` gets its

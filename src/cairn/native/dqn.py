@@ -46,12 +46,14 @@ class DQNByHand:
         metrics = {"train/loss": found.loss, "train/q_mean": found.mean}
         return metrics if weight is None else {**metrics, "train/td_error": found.error}
 
-    def toss(self, seen: list[Tensor]) -> Tensor:
+    def toss(self, seen: list[Any]) -> Tensor:
         """ε-greedy actions; the same random numbers as the agent's own."""
         agent, (obs, epsilon) = self.agent, seen
         coin = torch.rand(len(obs), generator=agent.generator)
-        dice, q = agent.dice(obs), self.next_q.forward(agent.encoder(obs))
-        best = self.core.best(q if agent.allowed is None else q.masked_fill(~agent.allowed(obs), -torch.inf))
+        dice, x = agent.dice(obs), agent.encoder.forward(obs)
+        if agent.allowed is None:
+            return self.core.toss(self.next_q, x, coin < epsilon, dice)
+        best = self.next_q.forward(x).masked_fill(~agent.allowed(obs), -torch.inf).argmax(-1)
         return torch.where(coin < epsilon, dice, best)
 
     def install(self) -> None:

@@ -68,8 +68,8 @@ class Core(Protocol):
     def lerp(self, target: Flat, source: Flat, tau: float) -> None:
         """θ' ← (1-τ)θ' + τθ."""
 
-    def best(self, q: Tensor) -> Tensor:
-        """The argmax of each row of q [B, actions]."""
+    def toss(self, net: Net, x: Tensor, random: Tensor, dice: Tensor) -> Tensor:
+        """Of each row of x [B, in] the argmax of the network's outputs; where `random` [B] bool, `dice` [B]."""
 
     def td(self, seen: Errors) -> Learned:
         """The gradient of the loss of Q-learning."""
@@ -151,8 +151,8 @@ class PlainCore:
     def lerp(self, target: Flat, source: Flat, tau: float) -> None:
         lerp_(target, source, tau)
 
-    def best(self, q: Tensor) -> Tensor:
-        return q.argmax(-1)
+    def toss(self, net: Net, x: Tensor, random: Tensor, dice: Tensor) -> Tensor:
+        return torch.where(random, dice, net.forward(x).argmax(-1))
 
     def td(self, seen: Errors) -> Learned:
         target = seen.reward + seen.discount * seen.judged.gather(1, seen.chooser.argmax(-1, keepdim=True))[:, 0]

@@ -19,7 +19,7 @@ from cairn.recipes.identity import RESUMABLE, differences
 from cairn.recipes.recipe import Recipe
 
 ADVICE = " Leave it as it was, or start a new run in another folder."
-ALIKE = {"sync", "async"}  # backends that give equal steps
+ALIKE = {"sync", "async", "mujoco"}  # backends that give equal steps
 
 
 def continued(stored: Recipe, asked: Recipe, folder: Path, first: int | None = None) -> Recipe:

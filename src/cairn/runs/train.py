@@ -233,7 +233,7 @@ def check(recipe: Recipe) -> None:
     algorithm, expert = algorithm_of(recipe.agent), expert_of(recipe, None)
     if recipe.vector == "ray":
         must_have_ray()
-    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "sb3") else "sync"
+    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "mujoco", "sb3") else "sync"
     envs = make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
     try:
         check_judged(recipe, envs.spec)

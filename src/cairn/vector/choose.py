@@ -21,12 +21,13 @@ from cairn.vector.envpool import EnvPool, envpool_fault
 from cairn.vector.given import check_alike, given_vector, is_given_vector
 from cairn.vector.history import HistoryVector
 from cairn.vector.in_process import Sync
+from cairn.vector.mujoco.fits import bare, mujoco_fault
 from cairn.vector.processes import Workers
 from cairn.vector.protocol import EnvMaker, Vector
 from cairn.vector.ray_actors import Ray
 from cairn.vector.spaces import spec_of_env
 
-Backend = Literal["auto", "sync", "async", "atari", "envpool", "sb3", "ray"]
+Backend = Literal["auto", "sync", "async", "atari", "envpool", "mujoco", "sb3", "ray"]
 Speeds = dict[tuple[Backend, int], float]
 
 
@@ -47,15 +48,16 @@ def make_vector(
     async    `workers` processes (0: one per core)
     atari    Atari games, in `workers` threads of ALE
     envpool  tasks that EnvPool has, in `workers` threads of EnvPool
+    mujoco   Gymnasium's MuJoCo tasks, Fetch and Cairn's ants: physics in `workers` threads, steps equal to sync's
     sb3      Stable-Baselines3's SubprocVecEnv, one process per environment
     ray      `workers` Ray actors, on the cluster at `address` or on this machine
 
     Args:
-        task: A `Task`, or a function that makes an environment; atari and envpool need a `Task`.
+        task: A `Task`, or a function that makes an environment; atari, envpool and mujoco need a `Task`.
         num_envs: Number of environments.
         backend: One of the backends above.
         workers: Number of processes, threads or actors; 0: one per core.
-        timeout: Seconds that a step or a reset may take; 0: no limit. Not used by atari, envpool and sb3.
+        timeout: Seconds that a step or a reset may take; 0: no limit. Not used by atari, envpool, mujoco and sb3.
         address: Address of a Ray cluster; "": one on this machine.
 
     Returns:
@@ -81,6 +83,8 @@ def make_vector(
         return Atari(game, num_envs, threads=workers)
     if backend == "envpool":
         return _envpool(task, num_envs, threads=workers)
+    if backend == "mujoco":
+        return _mujoco(task, num_envs, threads=workers)
     if backend == "sb3":
         if importlib.util.find_spec("stable_baselines3") is None:
             raise CairnError("the sb3 vector needs an extra: pip install 'cairn-rl[sb3]'.")
@@ -141,6 +145,8 @@ def suitable_backends(task: Task | EnvMaker, num_envs: int) -> list[Backend]:
         suitable.append("async")
     if num_envs > 1 and isinstance(task, Task) and envpool_mismatch(task) is None:
         suitable.append("envpool")
+    if mujoco_fault(task) is None:
+        suitable.append("mujoco")
     return suitable
 
 
@@ -212,7 +218,21 @@ def _envpool(task: Task | EnvMaker, num_envs: int, *, threads: int) -> Vector:
         raise CairnError(fault)
 
     limit = task.time_limit if task.time_limit is not None else gym.spec(task.id).max_episode_steps or 0
-    envs = EnvPool(task.id, num_envs, limit=limit, threads=threads)
+    return _with_history(EnvPool(task.id, num_envs, limit=limit, threads=threads), task)
+
+
+def _mujoco(task: Task | EnvMaker, num_envs: int, *, threads: int) -> Vector:
+    """The vector of MuJoCo tasks, with the history and the reward floor of the task."""
+    fault = mujoco_fault(task)
+    if fault is not None or not isinstance(task, Task):
+        raise CairnError(fault or "")
+    from cairn.vector.mujoco.vector import MuJoCo  # imports mujoco, which is an extra
+
+    return _with_history(MuJoCo(bare(task), num_envs, threads=threads), task)
+
+
+def _with_history(envs: Vector, task: Task) -> Vector:
+    """A vector with the history and the reward floor of its task."""
     floor = None if task.scoring else task.reward_floor
     return envs if task.history == 1 and floor is None else HistoryVector(envs, history=task.history, floor=floor)
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cairn.core.errors import EnvError
 from cairn.core.types import Array, Composite
 from cairn.vector.checks import Rows, blame, check_reset, check_step, fault_at_close, make_env, remake_env
+from cairn.vector.finite import refuse_not_finite
 from cairn.vector.protocol import EnvMaker, success_of
 from cairn.vector.spaces import spec_of_env
 from cairn.vector.step_buffers import StepBuffers
@@ -59,7 +59,7 @@ class EnvBatch:
         except (Exception, SystemExit) as error:
             raise blame(self.first + i, error, " at reset") from error
         if not np.isfinite(self.buffers.obs[i]).all():
-            self._raise_not_finite(self.buffers.obs)
+            refuse_not_finite(self.first + i, self.buffers.obs[i : i + 1])
         self.awake = sorted({*self.awake, i})
 
     def rest(self, which: Array) -> None:
@@ -73,6 +73,7 @@ class EnvBatch:
         """Step all with actions [n, ...] in the task's units; the results are in `buffers`."""
         s, scalar = self.buffers, actions.ndim == 1
         given = actions if self.structured is None else [self.structured(row) for row in actions]
+        began = False  # whether there are observations of new episodes beside the successors
         for i in self.awake:
             env = self.envs[i]
             try:
@@ -88,25 +89,17 @@ class EnvBatch:
                     s.over[i] = not info.get("cairn/goes_on", False)
                     s.success[i] = success_of(info)
                     row = self.row(check_reset(env.reset()))
+                    began = True
                 s.obs[i] = row
             except (Exception, SystemExit) as error:
                 raise blame(self.first + i, error) from error
         # One sum of squares shows whether all numbers are finite; if it overflows, each is checked.
         total = s.reward.dot(s.reward)
         if s.obs.dtype != np.uint8:
-            flat, fresh = s.next_obs.reshape(-1), s.obs.reshape(-1)
-            total = total + flat.dot(flat) + fresh.dot(fresh)
+            total = total + np.vdot(s.next_obs, s.next_obs) + (np.vdot(s.obs, s.obs) if began else 0.0)
         if not math.isfinite(total):
-            self._raise_not_finite(s.next_obs, s.reward)
-            self._raise_not_finite(s.obs)
-
-    def _raise_not_finite(self, obs: Array, reward: Array | None = None) -> None:
-        """Raise EnvError for the first environment with numbers that are not finite."""
-        for i in range(len(self.envs)):
-            if reward is not None and not np.isfinite(reward[i]):
-                raise EnvError(self.first + i, "returned a reward that is not finite")
-            if not np.isfinite(obs[i]).all():
-                raise EnvError(self.first + i, "returned an observation that is not finite, or too large for float32")
+            refuse_not_finite(self.first, s.next_obs, s.reward)
+            refuse_not_finite(self.first, s.obs)
 
     def _close(self, i: int) -> None:
         self.open[i] = False

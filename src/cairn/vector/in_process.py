@@ -8,7 +8,7 @@ import numpy as np
 
 from cairn.core.types import Array, Step
 from cairn.vector.checks import blame, warn_once
-from cairn.vector.deadline import STARTS_WITHIN, Deadline, Hang
+from cairn.vector.deadline import ALARM, STARTS_WITHIN, Deadline, Hang
 from cairn.vector.env_batch import EnvBatch
 from cairn.vector.protocol import EnvMaker, EpisodeStats
 
@@ -72,4 +72,5 @@ class Sync:
         return self.recv()
 
     def close(self) -> None:
+        ALARM.give_back()
         warn_once(self.batch.close())

@@ -60,8 +60,12 @@ class EpisodeStats:
 
     def update(self, reward: Array, ended: Array, valid: Array, success: Array) -> tuple[Episode, ...]:
         """Add a step and return the episodes that ended. success [N] int8: 1, 0, or -1 where unknown."""
-        self.total += reward * valid
-        self.length += valid
+        if np.count_nonzero(valid) == len(valid):  # nearly always, and cheaper than the general case
+            self.total += reward
+            self.length += 1
+        else:
+            self.total += reward * valid
+            self.length += valid
         if not np.count_nonzero(ended):  # a fifth of the time of `any`, at every step
             return ()
         done = []
