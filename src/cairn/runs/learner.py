@@ -15,10 +15,12 @@ from typing import Any
 from cairn.algorithms.registry import ALGORITHMS, Algorithm, register
 from cairn.core.errors import CairnError
 from cairn.core.learners import learning_with
+from cairn.core.memory import divided, enough
 from cairn.core.untrusted import printable
 from cairn.nets.own import Own
 from cairn.recipes.recipe import Recipe
 from cairn.runs.process_group import Group, LostLearner, file_store
+from cairn.runs.shared_run import folder_of
 
 REFUSED, ALONE = 2, 3  # exit codes: after an error that is a sentence; after the loss of another learner
 
@@ -36,14 +38,16 @@ class Work:
 
 def learn(work: Work, rank: int, store: Any, *, local: bool) -> None:
     """Work as learner `rank` until the run ends."""
-    from cairn.runs.train import train_along
+    from cairn.runs.train import assemble  # which starts learners itself
 
     recipe = replace(work.recipe, device="cuda") if work.recipe.device.startswith("cuda") else work.recipe
     if work.algorithm.name not in ALGORITHMS:
         register(work.algorithm)
     store.set(f"ready/{rank}", "1")
-    with Group(store, rank, recipe.learners, device=recipe.device, local=local) as group, learning_with(group):
-        train_along(recipe, work.folder, resume=work.resume, own=work.own)
+    folder, sharing = folder_of(work.folder, rank), recipe.learners if local else 1
+    group = Group(store, rank, recipe.learners, device=recipe.device, local=local)
+    with enough(), divided(sharing), group, learning_with(group):
+        assemble(recipe, folder, None, work.resume, None, work.own, None, None, None)
 
 
 def main(rank: str, store: str, parent: str) -> int:

@@ -1,10 +1,11 @@
-"""The parts of a run: the collector, the expert and the plan of the replay that a recipe asks for, and their checks."""
+"""What a recipe asks a run to be made of: collector, expert, plan of the replay; and whether all of it is possible."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source
 from cairn.algorithms.registry import Algorithm, algorithm_of, maker
-from cairn.algorithms.settings import no_hindsight
+from cairn.algorithms.settings import no_hindsight, relabels_goals
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.collect.ray import SamplerPool
 from cairn.core.agent import Agent
 from cairn.core.calls import option
+from cairn.core.checks import validated
+from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError
 from cairn.core.learners import part_of, shared
 from cairn.core.seeding import derive
@@ -30,8 +33,14 @@ from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import ReplayPlan
 from cairn.runs.checkpoint import load_agent, load_level, load_start
 from cairn.runs.locate import find_source
+from cairn.runs.notices import check_rollout
+from cairn.runs.policy_card import build_fitting
 from cairn.runs.scorer import vector_of
+from cairn.runs.team import check_learners
+from cairn.runs.trackers import check_installed
 from cairn.vector.checks import close_env
+from cairn.vector.choose import Backend, make_vector
+from cairn.vector.ray_actors import must_have_ray
 from cairn.vector.spaces import spec_of_env
 
 RARE = 1_000_000  # steps between checkpoints; a longer interval means that there are to be none
@@ -148,3 +157,27 @@ def start_from(recipe: Recipe, agent: Agent, folder: Path | None) -> str:
     for level, path in recipe.levels.items():
         load_level(find_source(path, "start a level from", own=folder), agent, level)
     return said
+
+
+def check(recipe: Recipe) -> None:
+    """Raise CairnError where `train` would refuse this recipe before its first step. Writes nothing."""
+    recipe = replace(validated(recipe), device=resolve_device(recipe.device))
+    check_replay(recipe)
+    check_rollout(recipe)
+    check_installed(recipe)
+    check_learners(recipe)
+    algorithm, expert = algorithm_of(recipe.agent), expert_of(recipe, None)
+    if recipe.vector == "ray":
+        must_have_ray()
+    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "mujoco", "sb3") else "sync"
+    envs = make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
+    try:
+        check_judged(recipe, envs.spec)
+        agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
+        start_from(recipe, agent, None)
+        if algorithm.prepare is not None:
+            algorithm.prepare(question(recipe, algorithm), expert, envs, fit=False).close()
+        if recipe.hindsight != "off" or relabels_goals(recipe.agent):
+            goal_rule(recipe.task)
+    finally:
+        envs.close()

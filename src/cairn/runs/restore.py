@@ -18,12 +18,12 @@ from cairn.replay.protocol import Checkpointable
 from cairn.runs.checkpoint import load_checkpoint
 from cairn.runs.config import CONFIG, first_steps, stored, write_config
 from cairn.runs.counters import restore as restore_counters
-from cairn.runs.logs import set_aside
+from cairn.runs.logs import Logs, set_aside
 from cairn.runs.policy_card import must_have_own
-from cairn.runs.policy_files import read_card
+from cairn.runs.policy_files import checkpoints, read_card
 from cairn.runs.resume import continued, kept_small
 from cairn.runs.run import Run
-from cairn.runs.shared_run import all_of
+from cairn.runs.shared_run import all_have, all_of, drop_newer
 
 BROKEN = (CairnError, KeyError)  # errors of damaged checkpoints
 
@@ -50,7 +50,7 @@ def _finished(why: str, setting: str) -> str:
 def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) -> Checkpointable | None:
     """Restore a run from its newest undamaged checkpoint and return its replay; None where the run is finished."""
     assert run.folder is not None
-    found = run.found()
+    found = all_have(list(reversed(checkpoints(run.folder / "checkpoints"))))
     if found:
         _check_own(found[0], agent)
     kept: list[Checkpointable | None] = []  # made once, and only for a run that continues
@@ -68,7 +68,7 @@ def resume(run: Run, agent: Agent, replay: Callable[[], Checkpointable | None]) 
             run.progress_line.say(_finished(f"all {run.recipe.steps:,} steps are done", "steps"))
         else:
             _set_aside(run, damaged)
-            run.reopen(saved)
+            _reopen(run, saved)
         return kept[0] if kept else None
     if found:
         raise CairnError(
@@ -123,3 +123,14 @@ def _restore_replay(saved: Mapping[str, Any], replay: Checkpointable | None) -> 
     if replay is not None:
         replay.load(saved["replay"])
         replay.generator.set_state(generator_from(saved["replay_generator"]))
+
+
+def _reopen(run: Run, saved: Mapping[str, Any]) -> None:
+    """Rewrite the settings and open the logs of a run that continues."""
+    assert run.folder is not None
+    if not run.reports:
+        drop_newer(run.folder / "checkpoints", run.step)
+        return
+    write_config(run.folder, run.recipe)
+    marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 stored only sizes
+    run.logs = Logs(run.folder, run.recipe.env, saved=marks, step=run.step, say=run.progress_line.say)

@@ -57,7 +57,7 @@ class Run:
         self.recipe, self.folder, self.evaluator, self.watcher, self.lock = recipe, folder, evaluator, watcher, lock
         self.callbacks = callbacks or Callbacks()
         self.trackers = Trackers(recipe, folder)
-        self.device = recipe.device
+        self.device, self.reports = recipe.device, True  # False: logs and best policy are those of another learner
         self.step = self.updates = self.episodes = 0
         self.first_steps: int | None = recipe.steps  # `steps` when the run was started
         self.restarts = self.earlier_restarts = 0  # replaced environment workers
@@ -84,24 +84,9 @@ class Run:
 
     def start(self) -> None:
         """Begin a new run in its folder."""
-        if self.folder is not None:
+        if self.folder is not None and self.reports:
             write_config(self.folder, self.recipe)
             self.logs = Logs(self.folder, self.recipe.env, say=self.progress_line.say)
-
-    def reopen(self, saved: Mapping[str, Any]) -> None:
-        """Go on with a run from a checkpoint: rewrite the settings and open the logs."""
-        assert self.folder is not None
-        write_config(self.folder, self.recipe)
-        marks = saved.get("logs", saved.get("offsets"))  # Cairn 0.1 stored only sizes
-        self.logs = Logs(self.folder, self.recipe.env, saved=marks, step=self.step, say=self.progress_line.say)
-
-    def found(self) -> list[Path]:
-        """The checkpoints to resume from, the newest first."""
-        return list(reversed(checkpoints(self.folder / "checkpoints"))) if self.folder else []
-
-    def kept(self, agent: Agent) -> Agent:
-        """What of an agent is saved in checkpoints: all of it."""
-        return agent
 
     @property
     def over(self) -> bool:
@@ -293,16 +278,12 @@ class Run:
             self.logs.evaluation(self.step, score)
         if figure >= self.best:
             self.best = figure
-            self.keep_best(agent)
+            if self.folder is not None and self.reports:
+                save_policy(self.folder / "best", agent, self.recipe.judged_task, self._about())
         reached = self.recipe.target is not None and figure >= self.recipe.target
         self.held = self.held + 1 if reached else 0
         self.solved = self.held >= self.recipe.hold
         self._tell("evaluation", agent, values)
-
-    def keep_best(self, agent: Agent) -> None:
-        """Save the policy of the best evaluation."""
-        if self.folder is not None:
-            save_policy(self.folder / "best", agent, self.recipe.judged_task, self._about())
 
     def _say_no_success(self) -> None:
         """Say once that the run is judged by success but the task reports none."""
@@ -328,7 +309,7 @@ class Run:
             replay.cut()
             training["replay"] = replay.save()
             training["replay_generator"] = generator_state(replay.generator)
-        save_checkpoint(self.folder / "checkpoints", self.kept(agent), self.recipe.judged_task, self._about(), training)
+        save_checkpoint(self.folder / "checkpoints", agent, self.recipe.judged_task, self._about(), training)
 
     def last_checkpoint(self) -> str:
         """Where the last checkpoint is, as a clause for messages."""
@@ -338,7 +319,8 @@ class Run:
     @property
     def newest(self) -> Path | None:
         """The checkpoint from which a resume continues; None where there is none."""
-        return next((path for path in self.found() if int(path.name) <= self.step), None)
+        found = checkpoints(self.folder / "checkpoints") if self.folder else []
+        return next((path for path in reversed(found) if int(path.name) <= self.step), None)
 
     @property
     def saved(self) -> bool:

@@ -7,7 +7,7 @@ save beside it, in `learners/1`, `learners/2`, ..., what only they have: their r
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -61,6 +61,7 @@ class SharedRun(Run):
         first = learners.rank == 0
         super().__init__(recipe if first else replace(recipe, log=()), folder, self._score, None, lock, callbacks)
         self.learners, self.first, self.judge = learners, first, evaluator
+        self.reports = first
         self.agreed: str | None = None  # why all of them stop
         self.met = 0  # the steps of all learners when they met last
 
@@ -91,43 +92,15 @@ class SharedRun(Run):
         found: Score | None = self.learners.exchange(score)[0]
         return found
 
-    def found(self) -> list[Path]:
-        """The checkpoints of learner 0, which saves after the others; here, this learner's part of each."""
-        if self.folder is None:
-            return []
-        root = self.folder / "checkpoints"
-        names: list[str] = self.learners.exchange([path.name for path in reversed(checkpoints(root))])[0]
-        return [root / name for name in names]
-
     def save(self, agent: Agent, replay: Checkpointable | None) -> None:
         """Save this learner's part; learner 0 saves once the others have."""
         if not self.first:
-            super().save(agent, replay)
+            super().save(kept(agent), replay)
         all_of(True)
         if self.first:
             super().save(agent, replay)
 
     # -- what only learner 0 does
-
-    def kept(self, agent: Agent) -> Agent:
-        """What this learner saves: learner 0 all of the agent, the others what only they have."""
-        if self.first:
-            return agent
-        parts = OwnParts(agent.cfg, agent.spec, agent.own, generators(agent))
-        return parts  # type: ignore[return-value]
-
-    def start(self) -> None:
-        if self.first:
-            super().start()
-
-    def reopen(self, saved: Mapping[str, Any]) -> None:
-        if self.first:
-            super().reopen(saved)
-            return
-        assert self.folder is not None
-        for path in checkpoints(self.folder / "checkpoints"):
-            if int(path.name) > self.step:  # learner 0 did not save this one
-                shutil.rmtree(path, ignore_errors=True)
 
     def __enter__(self) -> SharedRun:
         self.met = self.step
@@ -140,10 +113,6 @@ class SharedRun(Run):
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.first or self.asked is None:  # a second request ends learner 0, and with it the others
             super()._interrupt(number, frame)
-
-    def keep_best(self, agent: Agent) -> None:
-        if self.first:
-            super().keep_best(agent)
 
     def _write_metrics(self, agent: Agent) -> None:
         if self.first:
@@ -173,6 +142,31 @@ def even_(valid: Tensor) -> None:
     count = valid.sum()
     if surplus := int(count - gathered(count).min()):
         valid.view(-1)[valid.flatten().nonzero()[-surplus:]] = False
+
+
+def all_have(paths: list[Path]) -> list[Path]:
+    """Of this learner's checkpoints, those that all learners have."""
+    learners = shared()
+    if learners is None:
+        return paths
+    names: list[list[str]] = learners.exchange([path.name for path in paths])
+    common = [name for name in names[0] if all(name in others for others in names)]
+    return [path for name in common for path in paths if path.name == name]
+
+
+def drop_newer(root: Path, step: int) -> None:
+    """Remove checkpoints after a step: learner 0 did not come to save its own."""
+    for path in checkpoints(root):
+        if int(path.name) > step:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def kept(agent: Agent) -> Agent:
+    """What this learner has in checkpoints: learner 0 all of the agent, the others what only they have."""
+    learners = shared()
+    if learners is None or learners.rank == 0:
+        return agent
+    return OwnParts(agent.cfg, agent.spec, agent.own, generators(agent))  # type: ignore[return-value]
 
 
 def generators(agent: Agent) -> dict[str, Generator]:

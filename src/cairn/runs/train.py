@@ -12,7 +12,7 @@ import torch
 
 from cairn.algorithms.imitation.lesson import Source, check_unchanged, checksums
 from cairn.algorithms.registry import AgentConfig, Algorithm, able_by_hand, algorithm_of
-from cairn.algorithms.settings import capped_capacity, most_useful, relabels_goals
+from cairn.algorithms.settings import capped_capacity, most_useful
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.core.agent import Agent
@@ -20,11 +20,9 @@ from cairn.core.calls import option
 from cairn.core.checks import validated
 from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError, EnvError
-from cairn.core.learners import shared
-from cairn.core.memory import divided, enough, keep_freed_memory
+from cairn.core.memory import enough, keep_freed_memory
 from cairn.core.seeding import derive
 from cairn.core.types import Spec
-from cairn.envs.goals import goal_rule
 from cairn.native.use import Form, by_hand, changed_form, resolved
 from cairn.nets.own import Own
 from cairn.recipes.recipe import Recipe
@@ -53,12 +51,11 @@ from cairn.runs.restore import resume as restore
 from cairn.runs.restore import taken_up
 from cairn.runs.run import Run
 from cairn.runs.scorer import Scorer
-from cairn.runs.shared_run import folder_of, own_streams, run_of, same_state
+from cairn.runs.shared_run import kept, own_streams, run_of, same_state
 from cairn.runs.team import check_learners, team
 from cairn.runs.trackers import check_installed
 from cairn.runs.watching import Watcher
-from cairn.vector.choose import Backend, choose, make_vector
-from cairn.vector.ray_actors import must_have_ray
+from cairn.vector.choose import choose
 
 Watch = Callable[[AgentConfig, Spec, Sequence[str]], Watcher]
 
@@ -113,18 +110,10 @@ def train(
             print(f"cairn: the environments are stepped with {option('vector', recipe.vector)}.", file=sys.stderr)
         check_learners(recipe)
         with team(recipe, folder, resume=resume, own=own_of(agent)):
-            return _train(recipe, folder, lock, resume, agent, own_of(agent), expert, watch, callbacks)
+            return assemble(recipe, folder, lock, resume, agent, own_of(agent), expert, watch, callbacks)
 
 
-def train_along(recipe: Recipe, folder: Path | None, *, resume: bool, own: Own) -> None:
-    """Work in the run of another process as a further learner (`runs/team.py`)."""
-    learners = shared()
-    assert learners is not None
-    with enough(), divided(1 if recipe.ray_address else recipe.learners):
-        _train(recipe, folder_of(folder, learners.rank), None, resume, None, own, None, None, None)
-
-
-def _train(
+def assemble(
     recipe: Recipe,
     folder: Path | None,
     lock: Lock | None,
@@ -135,6 +124,7 @@ def _train(
     watch: Watch | None,
     callbacks: Callbacks | None,
 ) -> Outcome:
+    """Put the run of this process together, which may be one of several learners, and do it."""
     algorithm = algorithm_of(recipe.agent)
     begun = folder is not None and bool(checkpoints(folder / "checkpoints"))
     given, expert = expert is not None, expert_of(recipe, expert, folder)
@@ -182,19 +172,9 @@ def _train(
         collector.close()
         if lesson is not None:
             lesson.close()
-    return Outcome(
-        agent,
-        folder,
-        run.step,
-        run.seconds,
-        run.score,
-        run.best,
-        run.solved,
-        run.interrupted,
-        collector.restarts,
-        run.saved,
-        run.newest,
-    )
+    ended: Any = {"interrupted": run.interrupted, "restarts": collector.restarts}
+    ended |= {"saved": run.saved, "checkpoint": run.newest}
+    return Outcome(agent, folder, run.step, run.seconds, run.score, run.best, run.solved, **ended)
 
 
 def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkpointable | None:
@@ -204,7 +184,7 @@ def _begin(run: Run, agent: Agent, algorithm: Algorithm, resume: bool) -> Checkp
         return algorithm.replay(agent, replay_plan(run.recipe, agent.spec, run.folder))
 
     if resume:
-        return restore(run, run.kept(agent), replay)
+        return restore(run, kept(agent), replay)
     made = replay()
     run.start()
     return made
@@ -221,27 +201,3 @@ def _loop(run: Run, algorithm: Algorithm, agent: Agent, collector: Collector, re
     except DiskError as error:
         after = "make room and resume the run" if error.full else "mend that and resume the run"
         raise DiskError(f"{error.what}; {run.last_checkpoint()}. To go on, {after}", full=error.full) from error
-
-
-def check(recipe: Recipe) -> None:
-    """Raise CairnError where `train` would refuse this recipe before its first step. Writes nothing."""
-    recipe = replace(validated(recipe), device=resolve_device(recipe.device))
-    check_replay(recipe)
-    check_rollout(recipe)
-    check_installed(recipe)
-    check_learners(recipe)
-    algorithm, expert = algorithm_of(recipe.agent), expert_of(recipe, None)
-    if recipe.vector == "ray":
-        must_have_ray()
-    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "mujoco", "sb3") else "sync"
-    envs = make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
-    try:
-        check_judged(recipe, envs.spec)
-        agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
-        start_from(recipe, agent, None)
-        if algorithm.prepare is not None:
-            algorithm.prepare(question(recipe, algorithm), expert, envs, fit=False).close()
-        if recipe.hindsight != "off" or relabels_goals(recipe.agent):
-            goal_rule(recipe.task)
-    finally:
-        envs.close()
