@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -83,4 +83,7 @@ def _on_node(rank: int, packed: bytes, where: tuple[str, int, int], version: str
 
 
 def _version() -> str:
-    return str(sys.modules["cairn"].__version__)  # importing it here would be a circle
+    try:
+        return metadata.version("cairn-rl")
+    except metadata.PackageNotFoundError:
+        return "of a checkout"
