@@ -4,12 +4,15 @@
     python -m benchmarks.speed.cluster overhead [--env BipedalWalker-v3] [--workers 2] [--envs 16] [--record]
     python -m benchmarks.speed.cluster chaos NAME [--kills 10] [--nodes 4] [any option of cairn train]
     python -m benchmarks.speed.cluster sweep NAME [--trials 8] [--nodes 2] [any option of cairn train]
+    python -m benchmarks.speed.cluster learners [--counts 1 2] [--rollouts 6] [--repeats 3] [--record]
 
 `scale` has samplers of one environment each that sleeps at every step, so that none needs a core of its own. Efficiency
 is their steps a second over those that as many alone would take. `overhead` has samplers play a task that works, with a
 policy of usual size, and compares each with one that plays in this process, without Ray, on a core it has to itself.
 `chaos` trains a recipe while samplers are killed at
-random and a node is removed, and says whether the target was reached and the books balance.
+random and a node is removed, and says whether the target was reached and the books balance. `learners` trains PPO on
+frames of Pong with one process and with several that share every batch (cairn train --learners); they take turns, and
+medians are compared. Both have one thread a process.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -30,11 +35,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 
 from benchmarks import store
 
 NODE_CORES = 8
 WARM_UP = 3  # chunks
+RARELY = 1_000_000_000  # steps: not while something is measured
 
 
 class Sleeper(gym.Env[Any, Any]):
@@ -251,6 +258,85 @@ def sweep_with_a_loss(args: Sequence[str], trials: int, nodes: int, out: Path) -
     return {"name": f"cluster-sweep-{args[0]}", "settings": settings, **ended, "rows": rows}
 
 
+def learners(counts: Sequence[int], rollouts: int, repeats: int) -> dict[str, Any]:
+    """Seconds that a rollout takes, with its updates; and milliseconds in which two exchange one gradient."""
+    from cairn.algorithms import PPOConfig, build
+    from cairn.recipes.recipe import Recipe
+    from cairn.runs.callbacks import Callbacks
+    from cairn.runs.train import train
+
+    cfg = PPOConfig(hidden=(512,), horizon=64, batch_size=256, epochs=2)
+    many, each = 8, 8 * cfg.horizon
+    recipe = Recipe("ALE/Pong-v5", cfg, rollouts * each, envs=many, log_every=each, eval_every=RARELY, seed=0)
+    recipe = replace(recipe, checkpoint_every=RARELY, eval_episodes=1, time_limit=50, native="off")
+    taken: dict[int, list[float]] = {count: [] for count in counts}
+    acted: dict[int, list[float]] = {count: [] for count in counts}
+    for _ in range(repeats):
+        for count in counts:
+            seen: list[tuple[int, float]] = []
+            train(replace(recipe, learners=count), callbacks=Callbacks((lambda p: seen.append((p.step, p.seconds)),)))  # noqa: B023
+            (first, begun), (last, ended) = seen[0], [one for one in seen if one[0] < recipe.steps][-1]
+            taken[count].append((ended - begun) / ((last - first) / each))
+            acted[count].append(_acting(replace(recipe, envs=many // count)))
+    size = build(cfg, _spec(recipe), seed=0).opt.flat.data.numel()
+    updates = cfg.epochs * each // cfg.batch_size
+    rows = [
+        {"learners": c, "seconds": statistics.median(taken[c]), "acting": statistics.median(acted[c]), "all": taken[c]}
+        for c in counts
+    ]
+    for row in rows:
+        row["efficiency"] = rows[0]["seconds"] * rows[0]["learners"] / (row["seconds"] * row["learners"])
+        print(f"{row['learners']} learners: {row['seconds']:.2f} s a rollout, efficiency {row['efficiency']:.2f}")
+    settings = {"rollouts": rollouts, "repeats": repeats, "envs": many, "horizon": cfg.horizon, "updates": updates}
+    settings |= {"batch_size": cfg.batch_size, "parameters": size, "load": os.getloadavg()[0], "cores": os.cpu_count()}
+    return {"name": "cluster-learners", "settings": settings, "exchange_ms": _exchange_ms(size), "rows": rows}
+
+
+def _spec(recipe: Any) -> Any:
+    from cairn.vector.spaces import spec_of_env
+
+    return spec_of_env(recipe.task())[0]
+
+
+def _acting(recipe: Any) -> float:
+    """Seconds in which this process plays a rollout and learns nothing."""
+    from cairn.algorithms import build
+    from cairn.runs.scorer import vector_of
+
+    envs = vector_of(recipe, recipe.envs)
+    agent, obs = build(recipe.agent, envs.spec, seed=0), envs.reset(range(recipe.envs))
+    begun = time.perf_counter()
+    for _ in range(recipe.agent.horizon):
+        obs = envs.step(agent.act(torch.from_numpy(obs), explore=True).numpy()).obs
+    taken = time.perf_counter() - begun
+    envs.close()
+    return taken
+
+
+def _exchange_ms(size: int, times: int = 30) -> float:
+    """Milliseconds in which two processes of this machine add up a vector: the median."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "benchmarks.speed.cluster", "exchange", f"{folder}/store", str(size), str(times)]
+        other = subprocess.Popen([*words, "1"], stdout=subprocess.DEVNULL)
+        found = subprocess.run([*words, "0"], capture_output=True, text=True, check=True)
+        other.wait()
+    return float(found.stdout.split()[-1])
+
+
+def exchange(store: str, size: int, times: int, rank: int) -> None:
+    """One of the two processes."""
+    from cairn.runs.process_group import Group, file_store
+
+    torch.set_num_threads(1)
+    vector, taken = torch.ones(size), []
+    with Group(file_store(store, 2), rank, 2, device="cpu", local=True) as group:
+        for _ in range(times):
+            begun = time.perf_counter()
+            group.sum_(vector)
+            taken.append(1e3 * (time.perf_counter() - begun))
+    print(statistics.median(taken))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.speed.cluster")
     kind = parser.add_subparsers(dest="kind", required=True)
@@ -273,13 +359,25 @@ def main() -> None:
     seeds.add_argument("--trials", type=int, default=8)
     seeds.add_argument("--nodes", type=int, default=2)
     seeds.add_argument("--out", type=Path, required=True)
-    for each in (one, cost, two, seeds):
+    several = kind.add_parser("learners")
+    several.add_argument("--counts", type=int, nargs="+", default=[1, 2])
+    several.add_argument("--rollouts", type=int, default=6)
+    several.add_argument("--repeats", type=int, default=3)
+    pair = kind.add_parser("exchange")
+    pair.add_argument("store")
+    for name in ("size", "times", "rank"):
+        pair.add_argument(name, type=int)
+    for each in (one, cost, two, seeds, several):
         each.add_argument("--record", action="store_true")
     args, rest = parser.parse_known_args()
     if args.kind == "scale":
         entry = scale(args.samplers, args.sleep, args.seconds, args.nodes)
     elif args.kind == "overhead":
         entry = overhead(args.env, args.workers, args.envs, args.seconds)
+    elif args.kind == "exchange":
+        return exchange(args.store, args.size, args.times, args.rank)
+    elif args.kind == "learners":
+        entry = learners(args.counts, args.rollouts, args.repeats)
     elif args.kind == "sweep":
         entry = sweep_with_a_loss(rest, args.trials, args.nodes, args.out)
     else:

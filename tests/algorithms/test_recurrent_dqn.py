@@ -15,7 +15,7 @@ from cairn.core.losses import huber_td, quantile_huber
 from cairn.core.types import Box, Discrete, GoalSpec, Spec, Step
 from cairn.recipes.recipe import Recipe
 from cairn.replay.protocol import ReplayPlan
-from cairn.runs.train import check
+from cairn.runs.parts import check
 
 KINDS = ["gru", "lstm"]
 SPEC = Spec((3,), "float32", Discrete(2))

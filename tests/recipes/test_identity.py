@@ -43,6 +43,7 @@ def test_the_table_names_each_field_of_a_recipe_once():
 
 def test_hash_and_resume_rule_follow_from_the_table():
     apart = "name about seed log log_every result_episodes device threads env_timeout ray_address vector workers native"
+    apart += " learners"
     assert frozenset(apart.split()) == NOT_HASHED
     assert {"steps", "target", "hold", "eval_every", "device", "name"} <= RESUMABLE
     assert not RESUMABLE & {"seed", "agent", "env", "vector", "workers", "envs", "native"}

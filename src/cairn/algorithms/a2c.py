@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.learners import average_
 from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
 from cairn.core.state import Parts
@@ -102,8 +103,8 @@ class A2C(BaseAgent):
         returns = advantage + known
         target, advantage, share = (x.flatten() for x in (returns, advantage, valid / valid.sum()))
         if self.cfg.normalise_advantage:
-            centred = advantage - (share * advantage).sum()
-            advantage = centred / ((share * centred.square()).sum().sqrt() + 1e-8)
+            centred = advantage - average_((share * advantage).sum())
+            advantage = centred / (average_((share * centred.square()).sum()).sqrt() + 1e-8)
         policy_loss = -(share * policy.log_prob(action.flatten(0, 1)) * advantage).sum()
         value_loss = (share * (value - target).square()).sum()
         entropy = (share * policy.entropy()).sum()

@@ -7,6 +7,7 @@ from typing import Any
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import Agent, OffPolicy
 from cairn.core.device import roomy
+from cairn.core.learners import part_of
 from cairn.core.memory import must_fit
 from cairn.core.run import TrainingRun
 from cairn.replay.frames import Frames
@@ -28,6 +29,7 @@ def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: Trai
         for obs, action, step, recorded in collector.end():
             replay.add(obs, action, step, recorded)
             run.advance(step, step.valid)
+        run.meet()
         if metrics := collector.metrics(run.updates):
             run.log(metrics)
         fresh = run.house_keeping(agent, collector.restarts, replay)
@@ -37,10 +39,11 @@ def off_policy(agent: OffPolicy, collector: Collector, replay: Replay, run: Trai
 def learn(agent: OffPolicy, replay: Replay, run: TrainingRun) -> None:
     """Do the updates that the steps taken so far allow. Several batches are sampled at once."""
     cfg = agent.cfg
+    size = part_of(cfg.batch_size)
     due = int((run.step - cfg.learning_starts) * cfg.updates_per_step)
     while run.updates < due:
         count = min(due - run.updates, replay.batches_at_once)
-        for batch in replay.sample(count * cfg.batch_size).to(run.device).split(count):
+        for batch in replay.sample(count * size).to(run.device).split(count):
             run.updates += 1
             run.log(metrics := agent.update(batch))
         replay.after_update(metrics)
@@ -51,7 +54,7 @@ def make_replay(agent: Agent, plan: ReplayPlan) -> Replay:
     cfg: Any = agent.cfg
     hindsight = plan.hindsight != "off"
     rule = plan.goal_rule() if hindsight else None  # an error here must come before a file is made
-    steps = _steps(cfg, plan, cfg.capacity)
+    steps = _steps(cfg, plan, part_of(cfg.capacity))
     if cfg.priority > 0:
         return Prioritised(steps, alpha=cfg.priority, folder=plan.folder)
     if rule is None or isinstance(steps, Frames):

@@ -15,6 +15,7 @@ def on_policy(agent: OnPolicy, collector: Collector, replay: None, run: Training
         rollout = collector.rollout(agent, Order(agent.horizon, run.progress, seeds=seeds), run)
         if rollout is None:  # interrupted
             break
+        run.meet(rollout.valid)
         agent.progress = run.progress
         if run.checkpoint_due():
             rollout.truncated[-1] = True  # the environments are reset after a checkpoint

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cairn.core.agent import BaseAgent, Metrics
 from cairn.core.checks import Count, NonNegative, Positive, Unit, Widths, validated
+from cairn.core.learners import average_, part_of, standardised
 from cairn.core.losses import clipped_surrogate, clipped_value
 from cairn.core.returns import gae
 from cairn.core.schedules import Rate, constant
@@ -101,8 +102,7 @@ class PPO(BaseAgent):
         policy, value, (action, old_log_prob, advantage, old_value, target) = self.net.judge(rows)
         log_ratio = policy.log_prob(action) - old_log_prob
         ratio = log_ratio.exp()
-        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        policy_loss = clipped_surrogate(ratio, advantage, clip)
+        policy_loss = clipped_surrogate(ratio, standardised(advantage), clip)
         if self.cfg.value_clip is None:
             value_loss = (value - target).square().mean()
         else:
@@ -118,7 +118,7 @@ class PPO(BaseAgent):
         fields = self.prepare(rollout)
         self.opt.lr = self.cfg.lr(self.progress)
         drawn = self.net.drawn(fields, rollout)
-        count, size, metrics = len(drawn[0]), max(self.cfg.batch_size // self.length, 1), dict[str, Tensor]()
+        count, size, metrics = len(drawn[0]), max(part_of(self.cfg.batch_size) // self.length, 1), dict[str, Tensor]()
         weights = [self.opt.knob(x(self.progress)) for x in (self.cfg.clip, self.cfg.entropy_weight)]
         for _ in range(self.cfg.epochs):
             order = torch.randperm(count, generator=self.generator, device=fields[0].device)
@@ -126,7 +126,7 @@ class PPO(BaseAgent):
             for start in range(0, max(count - size // 2, 1), size):
                 learn = self.learn if start + size <= count else self._learn  # graphs need full batches
                 metrics = learn([*(x[start : start + size] for x in shuffled), *weights])
-            if self.cfg.target_kl is not None and metrics["train/approx_kl"] > 1.5 * self.cfg.target_kl:
+            if self.cfg.target_kl is not None and average_(metrics["train/approx_kl"]) > 1.5 * self.cfg.target_kl:
                 break
         self.net.observe(rollout)
         return {**metrics, **critic_diagnostics(self.net, fields[0], *fields[4:])}

@@ -89,6 +89,7 @@ class Algorithm:
     masks: bool = False  # whether it uses the action masks of a task
     own: tuple[str, ...] = ()  # the networks of `Own` that it takes
     samplers: str = ""  # why Ray samplers cannot be used; "": they can
+    alone: str = ""  # why several learners cannot share the work, a clause; "": they can
     trained: bool = True  # False: it only plays
     by_hand: MakeByHand | None = None  # its update without autograd, see `native.use`
     trainable: Callable[[Any, bool | None], Any] = itself  # (agent, normalise_reward): the same, as one to train
@@ -100,11 +101,14 @@ class Algorithm:
 
 
 NO_REPLAY = "hindsight needs an agent with a replay buffer: dqn, sac or td3."
+ASKS = "imitation asks its expert in one process"
+LEVELS = "hiro's high level begins to learn with its first windows, which each learner would have at another step"
+EPISODES = "reinforce learns from whole episodes, of which each learner would have other numbers of steps; use a2c"
 WHOLE = ("network", "actor", "critic")
 ON_POLICY: dict[str, Any] = {"loop": on_policy, "attributes": ("update", "horizon"), "hindsight": NO_REPLAY}
 OFF_POLICY: dict[str, Any] = {"loop": off_policy, "replay": make_replay, "learners": one_learner}
 OFF_POLICY |= {"settings": REPLAY_SETTINGS, "attributes": ("update",)}
-IMITATION: dict[str, Any] = {"hindsight": NO_REPLAY, "samplers": imitation.NO_SAMPLERS}
+IMITATION: dict[str, Any] = {"hindsight": NO_REPLAY, "samplers": imitation.NO_SAMPLERS, "alone": ASKS}
 
 AGENT_HAS = ("act", "cfg", "spec", "progress", "policy_parts", "training_parts", "memory", "levels")
 NAMES = re.compile(r"[a-z][a-z0-9_-]*")
@@ -223,11 +227,12 @@ for _entry in (
         weights_depend_on=("subgoal", "subgoal_range", "every", "bins", "hide"),
         learners=hiro.learners,
         levels=True,
+        alone=LEVELS,
         hindsight="hindsight is set per level with hiro: use agent.low_hindsight and agent.high_hindsight.",
     ),
     Algorithm("imported", ImportedConfig, Imported, on_policy, trained=False, hindsight=NO_REPLAY, trainable=trainable),
     Algorithm("ppo", PPOConfig, PPO, masks=True, own=WHOLE, by_hand=PPOByHand, **ON_POLICY),
-    Algorithm("reinforce", ReinforceConfig, Reinforce, masks=True, own=WHOLE, **ON_POLICY),
+    Algorithm("reinforce", ReinforceConfig, Reinforce, masks=True, own=WHOLE, alone=EPISODES, **ON_POLICY),
     Algorithm("sac", SACConfig, SAC, own=("network",), by_hand=SACByHand, **OFF_POLICY),
     Algorithm("td3", TD3Config, TD3, own=("network",), by_hand=TD3ByHand, **OFF_POLICY),
 ):

@@ -113,7 +113,7 @@ def changed(
 
     recipe, said = on_its_task(recipe, base, given)
     if said:
-        from cairn.runs.train import check as check_recipe_can_train
+        from cairn.runs.parts import check as check_recipe_can_train
 
         check_recipe_can_train(recipe)  # errors come before the message
         print(f"cairn: {said}", file=sys.stderr)

@@ -63,8 +63,8 @@ def command_sweep(args: list[str]) -> int:
     refused = {"--seed": ITS_OWN_SEEDS, "--resume": ITS_OWN_SEEDS}
     recipe = changed(base, changes, command="sweep", beside=SweepOptions, refused=refused)
 
+    from cairn.runs.parts import check as check_recipe_can_train
     from cairn.runs.policy_card import runs_code
-    from cairn.runs.train import check as check_recipe_can_train
     from cairn.search.places import must_name_a_place, place
     from cairn.search.sweep import sweep, table
 

@@ -51,6 +51,7 @@ Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
 Envs = Annotated[int, Range(1), Range(high=100_000)]  # environments stepped together
 Parallel = Annotated[int, Range(0), Range(high=1024)]  # threads or processes; 0 is as many as there are cores
+Learning = Annotated[int, Range(1), Range(high=1024)]  # processes that learn
 Episodes = Annotated[int, Range(1), Range(high=1_000_000)]  # of one evaluation
 Ahead = Annotated[int, Range(1), Range(high=10_000)]  # steps of an n-step return
 Side = Annotated[int, Range(1, 1000)]  # of a picture, in pixels

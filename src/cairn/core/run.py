@@ -48,6 +48,13 @@ class TrainingRun(Protocol):
     def advance(self, step: Step, counted: Array) -> None:
         """Count the steps taken, `counted` [N] bool, and record the episodes that ended."""
 
+    def meet(self, valid: Any = None) -> None:
+        """Called when steps were counted: where several processes learn, add up the steps of all.
+
+        On-policy, `valid` [T, N] tells which steps of the rollout count; some are left out where another learner has
+        fewer, so that all make as many updates.
+        """
+
     def log(self, metrics: Metrics) -> None:
         """Record metrics of an update; they are written when a log is due."""
 

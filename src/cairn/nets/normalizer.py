@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from cairn.core.learners import gathered, shared
 from cairn.core.types import Rollout
 
 
@@ -24,14 +25,20 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        """Update the statistics with x [..., *shape]; each leading entry counts once."""
+        """Update the statistics with x [..., *shape] of all learners; each leading entry counts once."""
         x = x.reshape(-1, *self.mean.shape).double()
-        if len(x) == 0:
-            return
-        total = self.count + len(x)
-        delta = x.mean(0) - self.mean
-        spread = self.var * self.count + x.var(0, correction=0) * len(x) + delta.square() * self.count * len(x) / total
-        self.mean += delta * (len(x) / total)
+        if shared() is not None:
+            sizes, means, variances = _of_all(x)
+            for i, size in enumerate(sizes):
+                self._merge(size, means[i], variances[i])
+        elif len(x):
+            self._merge(len(x), x.mean(0), x.var(0, correction=0))
+
+    def _merge(self, size: int, mean: Tensor, var: Tensor) -> None:
+        total = self.count + size
+        delta = mean - self.mean
+        spread = self.var * self.count + var * size + delta.square() * self.count * size / total
+        self.mean += delta * (size / total)
         self.var.copy_(spread / total)
         self.count.copy_(total)
 
@@ -43,6 +50,14 @@ class Normalizer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise x [..., *shape]."""
         return ((x - self.mean.float()) / self.std).clamp(-self.clip, self.clip)
+
+
+def _of_all(x: Tensor) -> tuple[list[int], Tensor, Tensor]:
+    """Number, mean and variance of the rows of each learner that has any."""
+    told = torch.stack([x.mean(0), x.var(0, correction=0)]) if len(x) else x.new_zeros(2, *x.shape[1:])
+    sizes = gathered(torch.tensor(float(len(x)), device=x.device)).long()
+    means, variances = gathered(told)[sizes > 0].unbind(1)
+    return sizes[sizes > 0].tolist(), means, variances
 
 
 class ReturnScale(nn.Module):

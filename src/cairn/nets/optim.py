@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from cairn.core.learners import average_
+
 
 class Flat:
     """Makes every parameter of a module a view into one vector, `data`, and its gradient one into `grad`."""
@@ -66,8 +68,8 @@ class Optimizer:
             one.move()
 
     def move(self) -> None:
-        """Clip the norm of the gradient in `flat.grad` and update the parameters with it."""
-        grad = self.flat.grad
+        """Clip the norm of the gradient in `flat.grad`, its mean over all learners, and update the parameters."""
+        grad = average_(self.flat.grad)
         with torch.no_grad():
             if self.max_norm is not None:
                 grad.mul_((self.max_norm / (torch.linalg.vector_norm(grad) + 1e-6)).clamp_(max=1.0))

@@ -28,6 +28,7 @@ DECIDES = {
     "logging": "log log_every result_episodes",
     "machine": "device threads env_timeout ray_address",
     "stepping": "vector workers",  # how environments are stepped; `runs.resume` says which backends are equal
+    "sharing": "learners",  # the same batches, drawn by more than one process
     "rounding": "native",  # the same arithmetic, which rounds differently
     "seed": "seed",
     "label": "name about",
@@ -39,7 +40,7 @@ def fields_that_decide(*what: str) -> frozenset[str]:
     return frozenset(name for one in what for name in DECIDES[one].split())
 
 
-NOT_HASHED = fields_that_decide("logging", "machine", "stepping", "rounding", "seed", "label")
+NOT_HASHED = fields_that_decide("logging", "machine", "stepping", "sharing", "rounding", "seed", "label")
 RESUMABLE = fields_that_decide("ending", "logging", "machine", "label")  # these may change when a run is resumed
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from cairn.algorithms.registry import AgentConfig, algorithm_of
 from cairn.core.calls import keywords
-from cairn.core.checks import Count, Envs, Episodes, Natural, NonNegative, Parallel
+from cairn.core.checks import Count, Envs, Episodes, Learning, Natural, NonNegative, Parallel
 from cairn.envs.given import Given, given_env, given_wrappers
 from cairn.envs.task import Task, as_task
 from cairn.native.use import Form
@@ -37,6 +37,8 @@ class Recipe:
     envs: Envs = 1  # number of parallel environments (SB3: n_envs)
     vector: Backend = "sync"  # how environments are stepped: sync in one process, async in several (SB3: vec_env_cls)
     workers: Parallel = 0  # processes of async or samplers of ray; 0: one per CPU core
+    # processes that share the learning, each with its part of the environments, of every batch and of the replay buffer
+    learners: Learning = 1
     ray_address: str = ""  # address of a Ray cluster; "": start a local one
     env_timeout: NonNegative = 120.0  # seconds an environment may take for one step; 0: no limit
     time_limit: Natural | None = None  # steps after which an episode is truncated; None: the task's own limit, 0: none

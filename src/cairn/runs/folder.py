@@ -21,6 +21,7 @@ from cairn.runs.policy_files import checkpoints, read_card, recover
 from cairn.runs.tensorboard import PREFIX
 
 FORMAT = 1
+LEARNERS = "learners"  # holds the replay and the generators of learners 1, 2, ..., in a folder each
 LONGEST = 150  # bytes of a folder's name, without suffixes such as -s3 and -2
 RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # device names on Windows
 
@@ -184,8 +185,8 @@ def _check(folder: Path, resume: bool) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a start without a checkpoint left behind. Touches only files that Cairn writes."""
-    ours = [folder / "replay" / f"{name}.bin" for name in NAMES]
+    """Remove what a start without a checkpoint left behind, its learners too. Touches only files that Cairn writes."""
+    ours = [at / "replay" / f"{name}.bin" for at in (folder, *(folder / LEARNERS).glob("*")) for name in NAMES]
     ours += [folder / EVALUATIONS, *(folder / "tb").glob(f"{PREFIX}*")]
     for path in ours:
         if path.is_file() or path.is_symlink():

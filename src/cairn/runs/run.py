@@ -57,7 +57,7 @@ class Run:
         self.recipe, self.folder, self.evaluator, self.watcher, self.lock = recipe, folder, evaluator, watcher, lock
         self.callbacks = callbacks or Callbacks()
         self.trackers = Trackers(recipe, folder)
-        self.device = recipe.device
+        self.device, self.reports = recipe.device, True  # False: logs and best policy are those of another learner
         self.step = self.updates = self.episodes = 0
         self.first_steps: int | None = recipe.steps  # `steps` when the run was started
         self.restarts = self.earlier_restarts = 0  # replaced environment workers
@@ -68,7 +68,7 @@ class Run:
         self.said_no_success = False
         self.held = 0  # evaluations in a row at the target
         self.score: Score | None = None
-        self.interrupted: str | None = None
+        self.asked: str | None = None  # why the run was told to stop
         self.asked_at = 0.0
         self.solved = False
         self.warned: list[str] = []  # codes of the watcher's remarks
@@ -84,7 +84,7 @@ class Run:
 
     def start(self) -> None:
         """Begin a new run in its folder."""
-        if self.folder is not None:
+        if self.folder is not None and self.reports:
             write_config(self.folder, self.recipe)
             self.logs = Logs(self.folder, self.recipe.env, say=self.progress_line.say)
 
@@ -114,8 +114,8 @@ class Run:
             self.trackers.close("failed" if failed else "stopped" if self.interrupted else "finished")
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.interrupted is None:
-            self.interrupted, self.asked_at = signal.Signals(number).name, time.perf_counter()
+        if self.asked is None:
+            self.asked, self.asked_at = signal.Signals(number).name, time.perf_counter()
         elif time.perf_counter() - self.asked_at > SAME_REQUEST:
             raise KeyboardInterrupt  # the second request: stop at once
 
@@ -124,6 +124,10 @@ class Run:
     @property
     def progress(self) -> float:
         return min(self.step / self.recipe.steps, 1.0)
+
+    @property
+    def interrupted(self) -> str | None:
+        return self.asked
 
     @property
     def seed(self) -> int:
@@ -164,6 +168,9 @@ class Run:
             "  ! ".join([headline(self.recent, self.recipe.metric), *self.warned]) if self.progress_line.live else "",
         )
 
+    def meet(self, valid: Any = None) -> None:
+        return None
+
     def log(self, metrics: Metrics) -> None:
         """Keep the newest value of each metric. Functions are called, and tensors read, only when a log is due."""
         if type(metrics) is not dict and not isinstance(metrics, Mapping):  # the first test is cheaper
@@ -180,7 +187,7 @@ class Run:
         if evaluated:
             self.evaluate(agent)
         if self.callbacks.asked_to_stop and self.going():
-            self.interrupted = "callback"
+            self.asked = "callback"
         if not self.checkpoint_due():
             return evaluated and self._lent_out(replay)
         self.save(agent, replay)
@@ -253,7 +260,7 @@ class Run:
         """Score the policy in separate environments, save it if it is the best, and compare it with the target."""
         if self.evaluator is None:
             return
-        score = self.evaluator(agent, lambda: self.interrupted is not None)
+        score = self.evaluator(agent, lambda: self.asked is not None)
         if score is None:  # interrupted
             return
         self.score = score
@@ -271,7 +278,7 @@ class Run:
             self.logs.evaluation(self.step, score)
         if figure >= self.best:
             self.best = figure
-            if self.folder is not None:
+            if self.folder is not None and self.reports:
                 save_policy(self.folder / "best", agent, self.recipe.judged_task, self._about())
         reached = self.recipe.target is not None and figure >= self.recipe.target
         self.held = self.held + 1 if reached else 0
@@ -293,11 +300,11 @@ class Run:
 
     def save(self, agent: Agent, replay: Checkpointable | None) -> None:
         """Write a checkpoint of the agent, the counters and the replay."""
-        assert self.folder is not None and self.logs is not None
+        assert self.folder is not None
         if self.lock is not None:
             self.lock.check()
         self.marks["checkpoint"] = self.step
-        training = {**counters(self), "logs": self.logs.marks(), "recipe": to_json(self.recipe)}
+        training = {**counters(self), "logs": self.logs.marks() if self.logs else {}, "recipe": to_json(self.recipe)}
         if replay is not None:
             replay.cut()
             training["replay"] = replay.save()

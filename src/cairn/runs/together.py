@@ -40,6 +40,11 @@ def train_together(seeds: Sequence[Seed], *, watch: Watch | None = None) -> list
             f"seeds that are trained together share one process, and Ray's samplers serve one run; leave out"
             f" {option('together')}, or use {option('vector', 'async')}."
         )
+    if recipe.learners > 1:
+        raise CairnError(
+            f"seeds that are trained together share one process, and {option('learners', str(recipe.learners))} takes"
+            f" several for each; leave one of them out."
+        )
     if recipe.vector == "auto":
         backend = choose(recipe.task, recipe.envs, recipe.workers)
         print(f"cairn: the environments are stepped with {option('vector', backend)}.", file=sys.stderr)

@@ -22,7 +22,7 @@ from cairn.core.terminal import columns, wrapped
 from cairn.recipes.identity import config_hash
 from cairn.recipes.recipe import Recipe
 from cairn.runs.curves import Point, evaluations
-from cairn.runs.train import check
+from cairn.runs.parts import check
 from cairn.search.places import Place, run
 from cairn.search.space import bounds, scaled, varied
 from cairn.search.sweep import must_be_new
