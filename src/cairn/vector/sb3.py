@@ -70,8 +70,9 @@ class SB3:
 
     def send(self, action: Array) -> None:
         act = self.spec.action
-        sent: Any = act.to_env(action)
-        self.env.step_async([act.structured(row) for row in sent] if isinstance(act, Composite) else sent)
+        rows = act.to_env(action)
+        sent: Any = [act.structured(row) for row in rows] if isinstance(act, Composite) else rows
+        self.env.step_async(sent)
 
     def recv(self) -> Step:
         seen, reward, done, infos = self._call(self.env.step_wait)
