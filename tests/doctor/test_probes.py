@@ -136,6 +136,22 @@ def test_a_leak_shows_in_a_process_that_has_freed_much():
     assert keep.all()
 
 
+def test_a_leak_shows_while_other_memory_is_freed():
+    """The process shrinks by more than the task leaks."""
+
+    class Shrinking(Puck):
+        def __init__(self, fault):
+            super().__init__(fault)
+            self.freed = [np.ones(500_000) for _ in range(100)]
+
+        def reset(self, **kwargs):
+            if self.freed and len(self.waste) % 20 == 0:
+                self.freed.pop()
+            return super().reset(**kwargs)
+
+    assert [f.code for f in found(partial(Shrinking, "memory"), upkeep.leaks, seconds=5.0)] == ["memory-grows"]
+
+
 def test_a_leak_shows_where_each_half_of_the_test_is_held_up():
     """On a loaded machine a pause can take the whole time of a half."""
 

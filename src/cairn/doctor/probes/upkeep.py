@@ -7,6 +7,7 @@ import ctypes
 import gc
 import os
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ STEPS, RESETS = 200, 10
 LEAK_SHARE = 0.02  # of the time
 GIGABYTE = 2**30
 LEAK = 4 * 2**20  # bytes per half of the test; caches can take less
-ENOUGH, MOST = 50, 4  # episodes of a half, for which it may take this many times its share
+ENOUGH, MOST, LONGEST = 50, 4, 10  # episodes of a half, and how many times its share they may take: CPU time, wall time
 
 
 def speed(p: TaskProbe) -> Iterator[Finding]:
@@ -69,10 +70,11 @@ def leaks(p: TaskProbe) -> Iterator[Finding]:
     share = LEAK_SHARE * p.case.seconds
     _return_freed_memory()
     _churn(p, copy, share / 2)  # fill caches first
-    files, marks, counts = _files(), [_memory()], []
-    for _ in range(2):
-        counts.append(_churn(p, copy, share))
-        marks.append(_memory())
+    with _traced():
+        files, marks, counts = _files(), [_memory()], []
+        for _ in range(2):
+            counts.append(_churn(p, copy, share))
+            marks.append(_memory())
     resets = sum(r for r, _ in counts)
     opened = _files() - files
     if opened >= max(3, resets // 2):
@@ -101,20 +103,37 @@ def _churn(p: TaskProbe, copy: Copy, seconds: float) -> tuple[int, int]:
     """Play short episodes for some seconds, keeping nothing; returns resets and steps.
 
     On a loaded machine a pause can take all of the seconds, and too few episodes would show no growth. So `ENOUGH` are
-    played where that takes no longer than `MOST` times the seconds.
+    played where that takes no longer than `MOST` times the seconds of CPU time and `LONGEST` times by the clock.
     """
-    start, resets, steps = time.perf_counter(), 0, 0
-    until = start + seconds
-    while time.perf_counter() < (until if resets >= ENOUGH else start + MOST * seconds):
+    resets = steps = 0
+    start, cpu = time.perf_counter(), time.thread_time()
+
+    def late() -> bool:
+        return time.thread_time() - cpu > MOST * seconds or time.perf_counter() - start > LONGEST * seconds
+
+    while (time.perf_counter() - start < seconds or resets < ENOUGH) and not late():
         copy.reset()
         resets += 1
         for _ in range(20):
             _, _, terminated, truncated, _ = copy.step(draw(copy.action_space, p.rng))
             steps += 1
-            if terminated or truncated or time.perf_counter() > start + MOST * seconds:
+            if terminated or truncated or late():
                 break
     gc.collect()
     return resets, steps
+
+
+@contextlib.contextmanager
+def _traced() -> Iterator[None]:
+    """Let Python count what it and NumPy allocate from here on."""
+    if tracemalloc.is_tracing():
+        yield
+        return
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
 
 
 def _clock(what: Callable[[], object]) -> float:
@@ -135,12 +154,14 @@ class _Mallinfo(ctypes.Structure):
     ]
 
 
-def _memory() -> tuple[int, int]:
-    """Bytes that belong to this process alone, and bytes that malloc has handed out; 0 where the system does not say.
+def _memory() -> tuple[int, int, int]:
+    """Bytes of this process alone, bytes that malloc has handed out (0 where the system does not say), bytes traced.
 
     The first does not grow while a leak fills memory that was freed before. The second does not count small Python
-    objects.
+    objects. Both shrink when the process frees something else meanwhile. The third is what Python and NumPy allocated
+    within `_traced`; it does not count what a simulator allocates.
     """
+    traced, _ = tracemalloc.get_traced_memory()
     try:
         resident, shared = map(int, Path("/proc/self/statm").read_text().split()[1:3])
     except (OSError, ValueError):
@@ -149,13 +170,13 @@ def _memory() -> tuple[int, int]:
     try:
         ask = ctypes.CDLL(None).mallinfo2
     except (OSError, AttributeError):  # another C library than glibc, or one before 2.33
-        return private, 0
+        return private, 0, traced
     ask.restype = _Mallinfo
     heap = ask()
-    return private, heap.uordblks + heap.hblkhd
+    return private, heap.uordblks + heap.hblkhd, traced
 
 
-def _growth(before: tuple[int, int], after: tuple[int, int]) -> int:
+def _growth(before: tuple[int, ...], after: tuple[int, ...]) -> int:
     return max(now - then for then, now in zip(before, after, strict=True))
 
 
