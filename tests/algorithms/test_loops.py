@@ -84,7 +84,9 @@ def test_a_rollout_before_a_checkpoint_ends_its_episodes_since_the_environments_
     collector = SimpleNamespace(
         rollout=lambda agent, order, run: orders.append(order) or rollout, restarts=0, metrics=lambda step: {}
     )
-    run = SimpleNamespace(going=lambda: next(turns), progress=0.5, step=0, log=lambda metrics: None, meet=lambda valid: None)
+    run = SimpleNamespace(
+        going=lambda: next(turns), progress=0.5, step=0, log=lambda metrics: None, meet=lambda valid: None
+    )
     run.env_seeds, run.checkpoint_due, run.house_keeping = lambda: [7, 8], lambda: due, lambda *given: due
     on_policy(agent, collector, None, run)
     assert seen[0][-1].all() == due and not seen[0][:-1].any()
