@@ -148,7 +148,7 @@ def small(name: str, seed: int, **more: object) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    "name", ["ppo-discrete", "dqn-prioritised", "dqn-pixels", "sac", "dqn-her", "hiro-td3", "dagger"]
+    "name", ["ppo-discrete", "dqn-prioritised", "dqn-pixels", "sac", "td3", "dqn-her", "hiro-td3", "dagger"]
 )
 def test_each_seed_is_trained_as_alone(name, tmp_path):
     seeds = (3, 4)
