@@ -69,7 +69,12 @@ def install(name: str) -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if line.startswith("torch==")]
     quiet = [python_of(name), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if subprocess.run([*quiet, *pins, *packages, "box2d", "pygame", "mujoco<3.12"], check=False).returncode != 0:
+    if (
+        subprocess.run(
+            [*quiet, *pins, *packages, "box2d", "pygame", "mujoco<3.12", "imageio", "packaging"], check=False
+        ).returncode
+        != 0
+    ):
         refuse(f"pip could not install {', '.join(packages)}; what it said is above.")
     (home / ".ready").touch()
 

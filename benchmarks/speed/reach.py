@@ -24,13 +24,12 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.speed.cases import PEER
 from benchmarks.speed.child import in_fresh_process, versions
-from benchmarks.speed.time_to_target import EVAL_SEED, Attempt, rounded, their_envs
+from benchmarks.speed.time_to_target import EVAL_SEED, Attempt, middle, rounded, their_envs
 from benchmarks.speed.timing import Clock
 from benchmarks.store import RESULTS, save
 
@@ -56,9 +55,11 @@ def ours(seed: int, limit: float, threads: int) -> Attempt:
     from cairn.core.agent import Agent
     from cairn.recipes import find
     from cairn.recipes.recipe import Recipe
-    from cairn.runs import train as trainer
+    from cairn.runs import shared_run
     from cairn.runs.evaluation import Score
     from cairn.runs.run import Run
+    from cairn.runs.scorer import Scorer
+    from cairn.runs.train import train
 
     import_robotics()
     recipe = replace(
@@ -67,8 +68,8 @@ def ours(seed: int, limit: float, threads: int) -> Attempt:
     attempt, clock = Attempt(), Clock()
 
     class Race(Run):
-        def __init__(self, recipe: Recipe, folder: Path | None, scorer: trainer.Scorer) -> None:
-            super().__init__(recipe, folder, self.judge)
+        def __init__(self, recipe: Recipe, folder: Path | None, scorer: Scorer, **more: Any) -> None:
+            super().__init__(recipe, folder, self.judge, **more)
             self.progress_line.live = False  # evaluations are told line by line
             scorer.seeds = list(range(EVAL_SEED, EVAL_SEED + EPISODES))
             self.scorer = scorer
@@ -87,9 +88,10 @@ def ours(seed: int, limit: float, threads: int) -> Attempt:
                 return False
             return super().going()
 
-    trainer.Run = Race  # type: ignore[attr-defined,assignment]
+    shared_run.Run = Race  # type: ignore[misc,assignment]
     with TemporaryDirectory() as folder:
-        attempt.steps = trainer.train(recipe, Path(folder)).step
+        attempt.steps = train(recipe, Path(folder)).step
+    assert attempt.curve  # Race was the run
     return attempt
 
 
@@ -173,12 +175,6 @@ def told(attempt: Attempt) -> str:
     if attempt.seconds is None or attempt.total_seconds is None:
         return f"not within the limit (best {rounded(attempt.best)} %)"
     return f"{attempt.seconds:.1f} s, {attempt.total_seconds:.1f} s with evaluations, {attempt.steps:,} steps"
-
-
-def middle(values: list[float | None]) -> float | None:
-    """The median, one that was not reached standing above all others; None where that is the median."""
-    found = median(float("inf") if value is None else value for value in values)
-    return None if found == float("inf") else found
 
 
 def entry_of(peer: str, args: argparse.Namespace, us: list[Attempt], them: list[Attempt]) -> dict[str, Any]:

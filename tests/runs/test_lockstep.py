@@ -15,7 +15,7 @@ from cairn.core.turns import shared
 from cairn.recipes.recipe import Recipe
 from cairn.runs.lockstep import Lockstep
 from cairn.runs.run import Run
-from cairn.runs.together import Seed, train_together
+from cairn.runs.together import Seed, must_go_together, train_together
 from tests.test_digests import RECIPES, digest, digest_of
 
 
@@ -148,7 +148,7 @@ def small(name: str, seed: int, **more: object) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    "name", ["ppo-discrete", "dqn-prioritised", "dqn-pixels", "sac", "dqn-her", "hiro-td3", "dagger"]
+    "name", ["ppo-discrete", "dqn-prioritised", "dqn-pixels", "sac", "td3", "dqn-her", "hiro-td3", "dagger"]
 )
 def test_each_seed_is_trained_as_alone(name, tmp_path):
     seeds = (3, 4)
@@ -198,8 +198,18 @@ def test_all_are_saved_at_a_signal_and_go_on_to_equal_weights(tmp_path, monkeypa
 
 
 def test_more_seeds_than_memory_are_refused_with_how_many_fit():
-    with divided(1000), pytest.raises(CairnError, match=r"1000 replay buffers .* \d+ seeds fit"):
+    with divided(1000), pytest.raises(CairnError, match=r"1000 replay buffers .* \d+ fit: take as many seeds"):
         must_fit(10**6, 1000, mapped=True)
+
+
+@pytest.mark.parametrize("name", ["dqn", "dqn-pixels", "dqn-her", "hiro-td3", "dagger", "ppo-discrete"])
+def test_what_fits_is_known_before_anything_is_made(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    must_go_together(small(name, 1), 2)
+    if name not in ("dagger", "ppo-discrete"):  # they have no replay buffer
+        with pytest.raises(CairnError, match=r"1000000000 replay buffers"):
+            must_go_together(small(name, 1), 10**9)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ray_is_refused(tmp_path: Path):

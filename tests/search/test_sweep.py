@@ -1,6 +1,7 @@
 """Several seeds of one recipe, and what they say together."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,6 +106,13 @@ def test_a_seed_that_fails_is_told_and_the_others_count_also_of_a_recipe_in_a_fi
         (["cartpole-ppo", "--seeds", "0"], "seeds"),
         (["cartpole-ppo", "--agent.gama", "0.9"], "Did you mean --agent.gamma"),
         (["cartpole-ppo", "--seed", "3"], "--seeds"),
+        (["cartpole-ppo", "--together", "--vector", "ray"], "leave out --together"),
+        (["cartpole-ppo", "--together", "--learners", "2"], "leave one of them out"),
+        (["cartpole-ppo", "--together", "--on", "ray"], "leave one out"),
+        (
+            ["cartpole-dqn", "--together", "--agent.capacity", "100_000_000", "--steps", "1e9", "--seeds", "1000"],
+            "1000 replay buffers of 100,000,000 transitions",
+        ),
     ],
 )
 def test_a_mistake_is_told_before_anything_starts(args, words, tmp_path, capsys, monkeypatch):
@@ -112,6 +120,26 @@ def test_a_mistake_is_told_before_anything_starts(args, words, tmp_path, capsys,
     with pytest.raises(SystemExit) as stop:
         main(["sweep", *args])
     assert stop.value.code == 2 and words in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cut", ["sweep.json", "score.json"])
+def test_a_sweep_that_is_killed_while_it_writes_goes_on(cut, tmp_path, capsys, monkeypatch):
+    """Neither its settings nor a score are ever found in part."""
+    command = ["sweep", "cartpole-ppo", "--seeds", "1", "--episodes", "1", "--out", str(tmp_path), *QUICK]
+    write = Path.write_text
+
+    def killed(path, text, **how):
+        write(path, text[:5] if cut in path.name else text, **how)
+        if cut in path.name:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", killed)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        main(command)
+    monkeypatch.setattr(Path, "write_text", write)
+    with pytest.raises(SystemExit) as stop:
+        main(command)
+    assert not stop.value.code and "1 seeds: interquartile mean" in capsys.readouterr().out
 
 
 def test_the_figure_is_what_the_recipe_is_judged_by(tmp_path):

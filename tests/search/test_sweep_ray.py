@@ -69,6 +69,21 @@ def test_another_version_on_a_ray_node_and_a_folder_it_does_not_see(monkeypatch,
     assert unseen.code == 2 and "does not see" in unseen.err and "all nodes share" in unseen.err
 
 
+def test_another_version_of_ray_is_told_with_both_versions(monkeypatch, tmp_path):
+    import ray
+
+    def refused(**asked):
+        cluster = "Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.10.1\n"
+        raise RuntimeError(
+            f"{cluster}This process on node 10.0.0.7 was started with:\n    Ray: 2.40.0\n    Python: 3.11.7\n"
+        )
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refused)
+    with pytest.raises(CairnError, match=r"'auto': Version .* Ray: 2\.9\.0 .* Ray: 2\.40\.0 Python: 3\.11\.7$"):
+        OnRay("auto", tmp_path, jobs=1)
+
+
 class Unlucky:
     """A place that loses each of its commands."""
 

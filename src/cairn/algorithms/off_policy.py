@@ -6,7 +6,7 @@ from typing import Any
 
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import Agent, OffPolicy
-from cairn.core.device import roomy
+from cairn.core.device import copied_to, roomy
 from cairn.core.learners import part_of
 from cairn.core.memory import must_fit
 from cairn.core.run import TrainingRun
@@ -80,9 +80,12 @@ def _steps(cfg: Any, plan: ReplayPlan, capacity: int, *, beside: int = 0) -> Rin
     common: Any = {"gamma": cfg.gamma, "n": cfg.n_step, "generator": plan.generator}
     common |= {"slack": plan.slack, "folder": plan.folder}
     mapped = plan.folder is not None
+    stored = capacity + plan.slack * plan.num_envs
     if plan.spec.stack == 1:
         must_fit(capacity, Ring.bytes_each(plan.spec) + beside, mapped=mapped)
-        return Ring(capacity, plan.num_envs, plan.spec, **common)
+        # An agent with memory reads sequences, of which there is no copy.
+        device = "cpu" if beside else copied_to(plan.device, stored * Ring.bytes_each(plan.spec))
+        return Ring(capacity, plan.num_envs, plan.spec, device=device, **common)
     must_fit(capacity, Frames.bytes_each(plan.spec, cfg.frame_bytes) + beside, mapped=mapped)  # each frame once
     size = (capacity + 2 * plan.slack * plan.num_envs) * Frames.bytes_each(plan.spec)  # of the GPU's copy
     frames = {"frame_bytes": cfg.frame_bytes, "device": roomy(plan.device, size)}

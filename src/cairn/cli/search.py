@@ -66,13 +66,17 @@ def command_sweep(args: list[str]) -> int:
     from cairn.runs.parts import check as check_recipe_can_train
     from cairn.runs.policy_card import runs_code
     from cairn.search.places import must_name_a_place, place
-    from cairn.search.sweep import sweep, table
+    from cairn.search.sweep import sweep, table, unscored
 
     check_recipe_can_train(recipe)  # report mistakes before anything starts
     must_name_a_place(options.on)
     if options.together and options.on:
         raise CairnError("--together trains all seeds in this process, and --on sends each elsewhere; leave one out.")
     seeds, folder = _seeds(options.seeds), _folder(options.out, f"sweep-{base.name}")
+    if options.together and (left := unscored(folder, seeds)):
+        from cairn.runs.together import must_go_together
+
+        must_go_together(recipe, len(left))
     size = {"jobs": options.jobs, "trials": len(seeds), "cpus": options.cpus, "gpus": options.gpus}
     trials = sweep(
         words[0],

@@ -34,6 +34,11 @@ def roomy(device: str, size: int) -> str:
     return device
 
 
+def copied_to(device: str, size: int) -> str:
+    """Where a replay of `size` bytes has a copy: on a GPU with room for twice as much, else nowhere ("cpu")."""
+    return roomy(device, size) if torch.device(device).type == "cuda" else "cpu"
+
+
 @contextmanager
 def one_thread(*, unless: bool = False) -> Iterator[None]:
     """Context in which torch uses one thread, except with `unless`.

@@ -33,7 +33,7 @@ class GoalRule(Protocol):
 class Within:
     """Pays `base` each step, and 1 more while achieved is within `threshold` of desired: by default -1 and 0.
 
-    With `ends`, reaching the goal ends the episode.
+    With `ends`, reaching the goal ends the episode. Takes arrays and tensors.
     """
 
     threshold: float
@@ -41,37 +41,55 @@ class Within:
     cost: bool = False
     base: float = -1.0
 
-    def reached(self, achieved: Array, desired: Array) -> Array:
+    def reached(self, achieved: Any, desired: Any) -> Any:
         """[...] bool: ‖achieved - desired‖ ≤ threshold."""
-        apart = achieved - desired
-        out: Array = np.einsum("...i,...i->...", apart, apart) <= self.threshold**2
-        return out
+        return _squared(achieved - desired) <= self.threshold**2
 
-    def reward(self, achieved: Array, desired: Array) -> Array:
+    def reward(self, achieved: Any, desired: Any) -> Any:
         """[...] float32: `base`, plus 1 where the goal is reached."""
-        return self.reached(achieved, desired).astype(np.float32) + np.float32(self.base)
+        reached = self.reached(achieved, desired)
+        as_float = reached.astype(np.float32) if _of_numpy(reached) else reached.float()
+        return as_float + np.float32(self.base)
 
-    def terminated(self, achieved: Array, desired: Array) -> Array:
+    def terminated(self, achieved: Any, desired: Any) -> Any:
         """[...] bool: where the goal is reached, if that ends the episode."""
-        return self.reached(achieved, desired) if self.ends else np.zeros(achieved.shape[:-1], bool)
+        return self.reached(achieved, desired) if self.ends else _nowhere(achieved)
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The reward is the negative distance between achieved and desired, times `scale`. No episode ends by it."""
+    """The reward is the negative distance between achieved and desired, times `scale`. No episode ends by it.
+
+    Takes arrays and tensors.
+    """
 
     scale: float = 1.0
     cost: bool = False
 
-    def reward(self, achieved: Array, desired: Array) -> Array:
+    def reward(self, achieved: Any, desired: Any) -> Any:
         """[...] float32: -scale · ‖achieved - desired‖."""
-        apart = achieved - desired
-        out: Array = np.sqrt(np.einsum("...i,...i->...", apart, apart)) * np.float32(-self.scale)
-        return out
+        squared = _squared(achieved - desired)
+        return (np.sqrt(squared) if _of_numpy(squared) else squared.sqrt()) * np.float32(-self.scale)
 
-    def terminated(self, achieved: Array, desired: Array) -> Array:
+    def terminated(self, achieved: Any, desired: Any) -> Any:
         """[...] bool: False everywhere."""
-        return np.zeros(achieved.shape[:-1], bool)
+        return _nowhere(achieved)
+
+
+def _of_numpy(x: Any) -> bool:
+    """Whether this is an array or a number of NumPy; else it is a tensor. Workers do not import torch."""
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def _squared(apart: Any) -> Any:
+    """‖apart‖² over the last axis."""
+    return np.einsum("...i,...i->...", apart, apart) if _of_numpy(apart) else apart.square().sum(-1)
+
+
+def _nowhere(points: Any) -> Any:
+    """[...] bool: False for points [..., d]."""
+    shape = points.shape[:-1]
+    return np.zeros(shape, bool) if _of_numpy(points) else points.new_zeros(shape).bool()
 
 
 Corner = tuple[float, ...]

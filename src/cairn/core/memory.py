@@ -36,6 +36,11 @@ def keep_freed_memory() -> None:
 
 
 _runs = 1  # that share this process
+_checking: tuple[bool] | None = None  # whether `must_fit` is only asked, and for a mapped file
+
+
+class _Fits(Exception):
+    """A replay buffer fits, and is not to be made."""
 
 
 @contextmanager
@@ -49,6 +54,19 @@ def divided(runs: int) -> Iterator[None]:
         _runs = before
 
 
+@contextmanager
+def only_checked(*, mapped: bool) -> Iterator[None]:
+    """Context that ends where a replay buffer was found to fit, as a mapped file or not, before it is allocated."""
+    global _checking
+    _checking = (mapped,)
+    try:
+        yield
+    except _Fits:
+        pass
+    finally:
+        _checking = None
+
+
 def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
     """Raise CairnError where a replay buffer would not fit into memory, before it is allocated.
 
@@ -60,14 +78,17 @@ def must_fit(capacity: int, each: int, *, mapped: bool) -> None:
             files for it.
     """
     room, whole = memory()
-    room = whole if mapped else room
+    room = whole if (_checking[0] if _checking else mapped) else room
     size = capacity * each
     if _runs * size <= room:
+        if _checking:
+            raise _Fits
         return
     if size <= room:
         raise CairnError(
             f"{_runs} replay buffers of {capacity:,} transitions take {_runs * size / 1e9:.1f} GB and there are"
-            f" {room / 1e9:.1f} GB of memory; {room // size} seeds fit, or a smaller capacity."
+            f" {room / 1e9:.1f} GB of memory; {room // size} fit: take as many seeds or learners, or a smaller"
+            " capacity."
         )
     fits = int(0.9 * room / each)
     fits -= fits % 10 ** max(len(str(fits)) - 2, 0)  # rounded down to two significant digits

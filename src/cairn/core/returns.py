@@ -49,7 +49,7 @@ def n_step(reward: Tensor, ended: Tensor, terminated: Tensor, *, gamma: float) -
     """
     n = len(reward)
     alive = torch.cat([torch.ones_like(ended[:1]), ~ended[:-1]]).cumprod(0)  # 1 while step i belongs to the sum
-    powers = gamma ** torch.arange(n + 1, dtype=reward.dtype)
+    powers = gamma ** torch.arange(n + 1, dtype=reward.dtype, device=reward.device)
     total = (reward * alive * powers[:n, None]).sum(0)
     last = alive.sum(0).long() - 1
     stop = terminated.gather(0, last[None])[0]

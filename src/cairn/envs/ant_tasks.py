@@ -87,7 +87,8 @@ class AntNavigation(Ant):
 
     def compute_reward(self, achieved: Array, desired: Array, info: Any) -> Array:
         """The reward for goals [..., 2 or 3], under the name that Gymnasium-Robotics uses."""
-        return self.goal_rule.reward(achieved, desired)
+        reward: Array = self.goal_rule.reward(achieved, desired)
+        return reward
 
     def _obs(self) -> dict[str, Array]:
         state = self._sensed(self.block) if self.sees_block else self._sensed()

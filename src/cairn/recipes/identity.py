@@ -24,7 +24,7 @@ from cairn.recipes.recipe import Recipe
 DECIDES = {
     "learning": "env agent metric hindsight hindsight_k envs time_limit time_feature history reward_floor resets"
     " action_masks env_args make wrappers eval_args eval_episodes checkpoint_every expert demos start levels",
-    "ending": "steps target hold eval_every",  # when a run is evaluated and stops
+    "ending": "steps target hold eval_every eval_early_stop",  # when a run is evaluated and stops
     "logging": "log log_every result_episodes",
     "machine": "device threads env_timeout ray_address",
     "stepping": "vector workers",  # how environments are stepped; `runs.resume` says which backends are equal

@@ -55,6 +55,8 @@ class Recipe:
     eval_args: dict[str, Any] = field(default_factory=dict)  # environment arguments that differ in evaluations, as JSON
     eval_every: Count = 10_000  # environment steps between evaluations (SB3: EvalCallback eval_freq)
     eval_episodes: Episodes = 20  # episodes per evaluation (SB3: n_eval_episodes)
+    # end an evaluation once it is clear that it is neither the best one nor at the target; it then counts as no score
+    eval_early_stop: bool = False
     result_episodes: Episodes = 100  # episodes of the final evaluation that --record writes
     # steps between checkpoints; environments are reset there, so that resuming is exact
     checkpoint_every: Count = 50_000

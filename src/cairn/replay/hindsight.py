@@ -12,14 +12,16 @@ searched and no environment is stepped: the cost of a batch does not depend on t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from torch import Generator
+import torch
+from torch import Generator, Tensor
 
-from cairn.core.goals import GoalRule
+from cairn.core.goals import Distance, GoalRule, Within
 from cairn.core.types import Array, GoalSpec, Transition
 from cairn.replay.episodes import Episodes
+from cairn.replay.mirror import Mirror
 from cairn.replay.protocol import EvenDraw
 from cairn.replay.ring import Ring, Walk
 
@@ -80,22 +82,45 @@ class Hindsight(EvenDraw):
 
     def gather(self, cell: Array, goal_cell: Array) -> Transition:
         """The transitions that start at `cell` [B], the first of them with the goals achieved at `goal_cell`."""
-        walk = self.ring.walk(cell)
-        count = len(goal_cell)
-        if count:
-            goal = self.goal.read(self.ring.successors(goal_cell % self.ring.total), self.goal.achieved)
-            self._relabel(walk, count, goal)
-        return self.ring.transition(walk)
+        ring, count = self.ring, len(goal_cell)
+        walk = ring.walk(cell)
+        if count and ring.mirror is None:
+            self._relabel(walk, count, self._goals(goal_cell))
+        elif count and ring.mirror is not None:
+            self._relabel_there(ring.mirror, walk, cell[:count], goal_cell)
+        return ring.transition(walk)
 
-    def _relabel(self, walk: Walk, count: int, goal: Array) -> None:
+    def _goals(self, goal_cell: Array) -> Array:
+        """The goals achieved at cells [B]."""
+        return self.goal.read(self.ring.successors(goal_cell % self.ring.total), self.goal.achieved)
+
+    def _relabel_there(self, mirror: Mirror, walk: Walk, cell: Array, goal_cell: Array) -> None:
+        """`_relabel` of the ring's copy. A rule that takes arrays only is asked here, and its answers are sent."""
+        count = len(cell)
+        if isinstance(self.rule, Within | Distance) and self.goal.itemsize == 1:
+            rows = mirror.successors(mirror.sent(goal_cell) % self.ring.total)
+            self._relabel(walk, count, rows[..., self.goal.achieved])
+            return
+        here, goal = self.ring.walk_here(cell), self._goals(goal_cell)
+        self._relabel(here, count, goal)
+        walk.reward[:, :count] = mirror.sent(here.reward)
+        walk.terminated[:, :count] = mirror.sent(here.terminated)
+        new = mirror.sent(here.obs[:, self.goal.desired])
+        walk.obs[:count, self.goal.desired] = new
+        walk.next_obs[:, :count, self.goal.desired] = new
+
+    def _relabel(self, walk: Walk, count: int, goal: Any) -> None:
         """Rewrite the first `count` walks in place, as if `goal` [count, g] had been desired throughout."""
-        rule = self.rule
+        rule, there = self.rule, isinstance(goal, Tensor)
         reward, terminated = walk.reward[:, :count], walk.terminated[:, :count]  # views: writing changes the walk
         achieved = self.goal.read(walk.next_obs[:, :count], self.goal.achieved)
-        seen = np.concatenate([walk.obs[None, :count], walk.next_obs[:-1, :count]])  # per step
+        join: Any = torch.cat if there else np.concatenate
+        seen = join([walk.obs[None, :count], walk.next_obs[:-1, :count]])  # per step
         before = self.goal.read(seen, self.goal.desired)
         cost = reward - rule.reward(achieved, before) if rule.cost else np.float32(0)
-        died = terminated & ~rule.terminated(achieved, before) if terminated.any() else False
+        died: Any = False
+        if there or terminated.any():  # to ask a GPU would be to wait for it
+            died = terminated & ~rule.terminated(achieved, before)
         reward[:] = rule.reward(achieved, goal) + cost
         terminated[:] = rule.terminated(achieved, goal) | died
         self.goal.write(walk.obs[:count], goal)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from cairn.core.errors import CairnError
 from cairn.core.returns import n_step
 from cairn.core.types import Array, Spec, Step, Transition
 from cairn.replay.checksums import Sums
+from cairn.replay.mirror import Mirror, can_mirror
 from cairn.replay.protocol import EvenDraw
 from cairn.replay.storage import Storage
 
@@ -24,18 +25,18 @@ MOST_REDRAWS = 1000
 
 @dataclass(frozen=True)
 class Walk:
-    """n stored steps from each of B starts, copied out of the ring.
+    """n stored steps from each of B starts, copied out of the ring: arrays, or tensors where it has a copy on a device.
 
     obs, action [B, ...] of the first step; next_obs [n, B, ...], reward, terminated [n, B] of all steps;
     stops [n, B] where the episode ended or nothing newer is stored; None if n is 1
     """
 
-    obs: Array
-    action: Array
-    next_obs: Array
-    reward: Array
-    terminated: Array
-    stops: Array | None
+    obs: Any
+    action: Any
+    next_obs: Any
+    reward: Any
+    terminated: Any
+    stops: Any
 
 
 class Ring(EvenDraw):
@@ -59,6 +60,7 @@ class Ring(EvenDraw):
         n: Steps of an n-step return.
         slack: Further rows to keep for checkpoints.
         folder: Where to keep memory-mapped files; None keeps everything in memory.
+        device: Where batches are wanted. Beside a GPU the ring has a copy there, from which they are read.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Ring(EvenDraw):
         n: int = 1,
         slack: int = 0,
         folder: Path | None = None,
+        device: str = "cpu",
     ) -> None:
         self.live = max(capacity // num_envs, 1)  # rows to sample from
         self.size = self.live + slack + 1  # rows in all; one more for the newest successor
@@ -99,6 +102,7 @@ class Ring(EvenDraw):
         self.total = self.size * num_envs
         self.final = self.arrays["final"]
         self.cells = {k: v.reshape(self.total, *v.shape[2:]) for k, v in self.arrays.items() if k != "final"}
+        self.mirror = Mirror(self, device) if device != "cpu" and can_mirror(self) else None
 
     def __len__(self) -> int:
         return min(self.rows, self.live) * self.num_envs
@@ -199,7 +203,24 @@ class Ring(EvenDraw):
         return self.transition(self.walk(cell))
 
     def walk(self, cell: Array) -> Walk:
-        """The n steps from each cell on, in the same environment."""
+        """The n steps from each cell on, in the same environment; on the device if there is a copy."""
+        return self.walk_here(cell) if self.mirror is None else self._walk_there(self.mirror, cell)
+
+    def _walk_there(self, mirror: Mirror, cell: Array) -> Walk:
+        """`walk_here`, of the copy."""
+        mirror.send()
+        cells, first = mirror.cells, mirror.sent(cell)
+        start = first % self.total
+        at, stops = start[None], None
+        if self.n > 1:
+            rows = first + self.num_envs * torch.arange(self.n, device=first.device)[:, None]
+            at = rows % self.total
+            stops = cells["terminated"][at] | cells["truncated"][at] | (rows >= (self.rows - 1) * self.num_envs)
+        steps = mirror.successors(at), cells["reward"][at], cells["terminated"][at]
+        return Walk(cells["obs"][start], cells["action"][start], *steps, stops)
+
+    def walk_here(self, cell: Array) -> Walk:
+        """The n steps from each cell on, as arrays."""
         cells = self.cells
         start = cell % self.total
         at, stops = start[None], None
@@ -220,6 +241,8 @@ class Ring(EvenDraw):
     def transition(self, walk: Walk) -> Transition:
         """Walks summed up as n-step transitions."""
         tensor = torch.from_numpy
+        if isinstance(walk.obs, Tensor):
+            return self._transition_there(walk)
         if walk.stops is None:
             reward, next_obs = tensor(walk.reward[0]), tensor(walk.next_obs[0])
             discount = tensor(np.multiply(~walk.terminated[0], self.gamma, dtype=np.float32))
@@ -228,6 +251,17 @@ class Ring(EvenDraw):
             reward, discount, last = n_step(tensor(walk.reward), stops, terminated, gamma=self.gamma)
             next_obs = tensor(walk.next_obs[last.numpy(), np.arange(len(last))])
         return Transition(tensor(walk.obs), tensor(walk.action), reward, next_obs, discount)
+
+    def _transition_there(self, walk: Walk) -> Transition:
+        """`transition`, of tensors."""
+        if walk.stops is None:
+            reward, next_obs = walk.reward[0], walk.next_obs[0]
+            discount = (~walk.terminated[0]).to(torch.float32) * self.gamma
+        else:
+            ends = walk.terminated | walk.stops
+            reward, discount, last = n_step(walk.reward, ends, walk.terminated, gamma=self.gamma)
+            next_obs = walk.next_obs[last, torch.arange(len(last), device=last.device)]
+        return Transition(walk.obs, walk.action, reward, next_obs, discount)
 
     def save(self) -> dict[str, Any]:
         """The state for a checkpoint, once mapped files are on disk."""
@@ -246,6 +280,8 @@ class Ring(EvenDraw):
         self.storage.must_be_found()
         self.rows, self.finals = saved["rows"], saved["finals"]
         self.has_fillers = bool(saved["has_fillers"])
+        if self.mirror is not None:
+            self.mirror.forget()
         told = saved.get("sums", {})
         self._sums_of(lambda sums, span: sums.check(*span, told.get(sums.name)))
 

@@ -19,6 +19,7 @@ from cairn.nets.cnn import has_images
 from cairn.vector.protocol import Separate, Vector
 
 Policy = Callable[[Array], Array]
+Clear = Callable[[Sequence[Episode]], bool]  # whether the first episodes leave no doubt about all
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,13 @@ def as_policy(agent: Agent, *, explore: bool = False, device: str = "cpu") -> Pl
 
 
 def evaluate(
-    policy: Policy, envs: Vector, seeds: Sequence[int], stop: Callable[[], bool] = bool, *, longest: int = LONGEST
+    policy: Policy,
+    envs: Vector,
+    seeds: Sequence[int],
+    stop: Callable[[], bool] = bool,
+    *,
+    longest: int = LONGEST,
+    clear: Clear | None = None,
 ) -> Score | None:
     """Play one episode from each seed, as many at a time as there are environments.
 
@@ -84,9 +91,10 @@ def evaluate(
         seeds: One per episode.
         stop: Called at every step; True ends the evaluation.
         longest: Steps after which an episode is cut, which is printed once.
+        clear: Asked about the episodes of the first seeds, as soon as all of these are over; True ends the evaluation.
 
     Returns:
-        The score; None if `stop` returned True.
+        The score, of the first seeds if it was clear; None if `stop` returned True.
 
     Raises:
         CairnError: The policy does not fit the environments.
@@ -98,7 +106,8 @@ def evaluate(
     with one_thread(unless=images):
         table = Table(policy, envs, seeds, longest)
         play = _apart if isinstance(envs, Separate) else _in_turns
-        return Score.of([table.found[n] for n in range(len(seeds))]) if play(table, stop) else None
+        over = play(table, stop, clear)
+        return Score.of(over) if over else None
 
 
 class Table:
@@ -114,6 +123,21 @@ class Table:
         self.playing = np.zeros(envs.num_envs, bool)
         self.total, self.length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, np.int64)
         self.restarts = envs.restarts
+        self.first: list[Episode] = []  # of the first seeds, up to the first that is not over
+
+    def decided(self, clear: Clear | None) -> bool:
+        """Whether the episodes of the first seeds leave no doubt. Of all that are over, most would be short ones."""
+        if clear is None:
+            return False
+        before = len(self.first)
+        self.played()
+        return len(self.first) > before and len(self.first) < len(self.seeds) and clear(self.first)
+
+    def played(self) -> list[Episode]:
+        """The episodes of the first seeds."""
+        while len(self.first) in self.found:
+            self.first.append(self.found[len(self.first)])
+        return self.first
 
     def begin(self, env: int, number: int) -> int:
         """Assign a seed to an environment, which is about to play it; returns the seed."""
@@ -151,8 +175,8 @@ class Table:
         return sorted(over)
 
 
-def _apart(table: Table, stop: Callable[[], bool]) -> bool:
-    """Each environment begins its next seed when it is free, and pauses when there is none."""
+def _apart(table: Table, stop: Callable[[], bool], clear: Clear | None) -> list[Episode]:
+    """Each environment begins its next seed when it is free, and pauses when there is none. [] if stopped."""
     envs, first = table.envs, min(len(table.seeds), table.envs.num_envs)
     obs = envs.reset([*table.seeds[:first], *table.seeds[:1] * (envs.num_envs - first)])
     for env in range(first):
@@ -161,21 +185,23 @@ def _apart(table: Table, stop: Callable[[], bool]) -> bool:
     waiting = iter(range(first, len(table.seeds)))
     while np.count_nonzero(table.playing):
         if stop():
-            return False
+            return []
         step = table.step(obs)
         obs = step.obs
         if np.count_nonzero(step.valid) < len(step.valid):
             for env in np.flatnonzero(table.playing & ~step.valid).tolist():  # its worker was lost: the same seed again
                 obs[env] = envs.begin(env, table.begin(env, table.number[env]))
         done = table.done(step)
+        if done and table.decided(clear):
+            break
         for env, number in zip(done, waiting, strict=False):
             obs[env] = envs.begin(env, table.begin(env, number))
         if done and not table.playing[done].all():
             envs.rest(~table.playing)
-    return True
+    return table.played()
 
 
-def _in_turns(table: Table, stop: Callable[[], bool]) -> bool:
+def _in_turns(table: Table, stop: Callable[[], bool], clear: Clear | None) -> list[Episode]:
     """For environments that cannot be started one by one: all play on until the last one is done."""
     envs = table.envs
     for start in range(0, len(table.seeds), envs.num_envs):
@@ -186,8 +212,10 @@ def _in_turns(table: Table, stop: Callable[[], bool]) -> bool:
             table.begin(env, start + env)
         while table.playing.any():
             if stop():
-                return False
+                return []
             step = table.step(obs)
             table.done(step)
             obs = step.obs
-    return True
+        if table.decided(clear):
+            break
+    return table.played()

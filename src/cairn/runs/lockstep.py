@@ -145,9 +145,14 @@ class Lockstep(Generic[Found]):
         self.now = None
 
 
-def _greenlets() -> Any:
+def must_have_greenlets() -> None:
+    """Raise CairnError if the package of coroutines is not installed."""
     if importlib.util.find_spec("greenlet") is None:
         raise CairnError("training seeds together needs an extra: pip install 'cairn-rl[together]'.")
+
+
+def _greenlets() -> Any:
+    must_have_greenlets()
     import greenlet
 
     return greenlet

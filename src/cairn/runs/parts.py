@@ -13,7 +13,7 @@ import torch
 
 from cairn.algorithms.imitation.lesson import Question, Source
 from cairn.algorithms.registry import Algorithm, algorithm_of, maker
-from cairn.algorithms.settings import no_hindsight, relabels_goals
+from cairn.algorithms.settings import capped_capacity, most_useful, no_hindsight, relabels_goals
 from cairn.collect.local import LocalCollector
 from cairn.collect.protocol import Collector
 from cairn.collect.ray import SamplerPool
@@ -23,6 +23,7 @@ from cairn.core.checks import validated
 from cairn.core.device import resolve_device
 from cairn.core.errors import CairnError
 from cairn.core.learners import part_of, shared
+from cairn.core.memory import only_checked
 from cairn.core.seeding import derive
 from cairn.core.types import Spec
 from cairn.core.untrusted import shown
@@ -40,6 +41,7 @@ from cairn.runs.team import check_learners
 from cairn.runs.trackers import check_installed
 from cairn.vector.checks import close_env
 from cairn.vector.choose import Backend, make_vector
+from cairn.vector.protocol import Vector
 from cairn.vector.ray_actors import must_have_ray
 from cairn.vector.spaces import spec_of_env
 
@@ -148,6 +150,21 @@ def replay_plan(recipe: Recipe, spec: Spec, folder: Path | None) -> ReplayPlan:
     )
 
 
+def check_memory(recipe: Recipe) -> None:
+    """Raise CairnError where the replay buffer of a new run in a folder does not fit into memory. Makes none."""
+    recipe = replace(validated(recipe), device="cpu")
+    recipe = replace(recipe, agent=capped_capacity(recipe.agent, most_useful(recipe.agent, recipe.steps)))
+    with contextlib.closing(_one_env(recipe)) as envs, only_checked(mapped=True):
+        agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)
+        algorithm_of(recipe.agent).replay(agent, replay_plan(recipe, envs.spec, None))
+
+
+def _one_env(recipe: Recipe) -> Vector:
+    """One environment of the recipe's task, in this process."""
+    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "mujoco", "sb3") else "sync"
+    return make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
+
+
 def start_from(recipe: Recipe, agent: Agent, folder: Path | None) -> str:
     """Load the policies that the recipe starts from into a new agent; returns a message about it, or ""."""
     said = ""
@@ -169,8 +186,7 @@ def check(recipe: Recipe) -> None:
     algorithm, expert = algorithm_of(recipe.agent), expert_of(recipe, None)
     if recipe.vector == "ray":
         must_have_ray()
-    here: Backend = recipe.vector if recipe.vector in ("atari", "envpool", "mujoco", "sb3") else "sync"
-    envs = make_vector(recipe.task, 1, backend=here, timeout=recipe.env_timeout)
+    envs = _one_env(recipe)
     try:
         check_judged(recipe, envs.spec)
         agent = build_fitting(recipe.agent, envs.spec, seed=0, device=recipe.device)

@@ -263,8 +263,11 @@ class Run:
         score = self.evaluator(agent, lambda: self.asked is not None)
         if score is None:  # interrupted
             return
-        self.score = score
         self.marks["eval"] = self.step
+        if score.episodes < self.recipe.eval_episodes:
+            self._ended_early(agent, score)
+            return
+        self.score = score
         values = {"eval/mean_reward": score.mean, "eval/mean_ep_length": score.steps / score.episodes}
         if score.success is not None:
             values["eval/success_rate"] = score.success
@@ -284,6 +287,23 @@ class Run:
         self.held = self.held + 1 if reached else 0
         self.solved = self.held >= self.recipe.hold
         self._tell("evaluation", agent, values)
+
+    def bar(self) -> float | None:
+        """The score below which an evaluation changes nothing now, so that it may end early; None: none may.
+
+        The last one of a run is played to its end.
+        """
+        if not self.recipe.eval_early_stop or self.step >= self.recipe.steps or self.best == float("-inf"):
+            return None
+        return self.best if self.recipe.target is None else min(self.best, self.recipe.target)
+
+    def _ended_early(self, agent: Agent, score: Score) -> None:
+        """Log an evaluation that was clearly below the bar. It is no score: neither in the curve nor the last one."""
+        self.held = 0
+        values = {"eval/stopped_mean_reward": score.mean, "eval/stopped_after": float(score.episodes)}
+        if self.logs is not None:
+            self.logs.metrics(self.step, self.seconds, values)
+        self._tell("log", agent, values)
 
     def _say_no_success(self) -> None:
         """Say once that the run is judged by success but the task reports none."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cairn.core.agent import Agent
 from cairn.core.seeding import derive_many
 from cairn.core.turns import shared
+from cairn.core.types import Episode
 from cairn.envs.task import Task
 from cairn.recipes.recipe import Recipe
+from cairn.runs.early import hopeless
 from cairn.runs.evaluation import Score, as_policy, evaluate
 from cairn.vector.choose import Backend, make_vector
 from cairn.vector.in_turns import in_turns
@@ -16,11 +18,15 @@ from cairn.vector.protocol import Vector
 
 
 class Scorer:
-    """Evaluates agents in its own environments, made on first use, always on the same seeds."""
+    """Evaluates agents in its own environments, made on first use, always on the same seeds.
+
+    `bar` gives the score below which an evaluation may end early; None: it is played to its end.
+    """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.envs: Vector | None = None
+        self.bar: Callable[[], float | None] = lambda: None
         self.seeds = derive_many(recipe.seed, recipe.eval_episodes, "evaluation")
 
     def __call__(self, agent: Agent, stop: Callable[[], bool]) -> Score | None:
@@ -28,7 +34,12 @@ class Scorer:
         if self.envs is None:
             self.envs = vector_of(self.recipe, task.at_most(min(self.recipe.eval_episodes, 20)), task)
         policy = as_policy(agent, device=self.recipe.device)
-        return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest)
+        bar, count, metric = self.bar(), len(self.seeds), self.recipe.metric
+
+        def clear(played: Sequence[Episode]) -> bool:
+            return bar is not None and hopeless(played, count, bar, metric)
+
+        return evaluate(policy, self.envs, self.seeds, stop, longest=task.longest, clear=clear)
 
     def close(self) -> None:
         """Close the environments."""

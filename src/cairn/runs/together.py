@@ -15,7 +15,8 @@ from cairn.core.memory import divided
 from cairn.core.metric import figure
 from cairn.recipes.recipe import Recipe
 from cairn.runs.callbacks import Callbacks, TrainingProgress
-from cairn.runs.lockstep import Lockstep
+from cairn.runs.lockstep import Lockstep, must_have_greenlets
+from cairn.runs.parts import check_memory
 from cairn.runs.train import Outcome, Watch, train
 from cairn.vector.choose import choose
 
@@ -29,12 +30,9 @@ class Seed:
     resume: bool
 
 
-def train_together(seeds: Sequence[Seed], *, watch: Watch | None = None) -> list[Outcome | Exception]:
-    """Train all in this process; the exception of a seed that failed is its result, and the others go on.
-
-    On a CPU the runs take turns. On a GPU the updates that are due in all of them are one CUDA graph.
-    """
-    recipe = seeds[0].recipe
+def must_go_together(recipe: Recipe, count: int) -> None:
+    """Raise CairnError where so many seeds of a recipe cannot be trained in one process. Writes nothing."""
+    must_have_greenlets()
     if recipe.vector == "ray":
         raise CairnError(
             f"seeds that are trained together share one process, and Ray's samplers serve one run; leave out"
@@ -45,6 +43,17 @@ def train_together(seeds: Sequence[Seed], *, watch: Watch | None = None) -> list
             f"seeds that are trained together share one process, and {option('learners', str(recipe.learners))} takes"
             f" several for each; leave one of them out."
         )
+    with divided(count):
+        check_memory(recipe)
+
+
+def train_together(seeds: Sequence[Seed], *, watch: Watch | None = None) -> list[Outcome | Exception]:
+    """Train all in this process; the exception of a seed that failed is its result, and the others go on.
+
+    On a CPU the runs take turns. On a GPU the updates that are due in all of them are one CUDA graph.
+    """
+    recipe = seeds[0].recipe
+    must_go_together(recipe, len(seeds))
     if recipe.vector == "auto":
         backend = choose(recipe.task, recipe.envs, recipe.workers)
         print(f"cairn: the environments are stepped with {option('vector', backend)}.", file=sys.stderr)

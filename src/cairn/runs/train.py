@@ -150,6 +150,7 @@ def assemble(
             print(f"cairn: {said}", file=sys.stderr)
         started = "" if begun else start_from(recipe, agent, folder)
         run = run_of(recipe, folder, scorer, lock=lock, callbacks=callbacks)
+        scorer.bar = run.bar
         if algorithm.prepare is not None:
             assert isinstance(collector, LocalCollector)
             ask = question(recipe, algorithm)

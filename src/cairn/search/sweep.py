@@ -21,6 +21,7 @@ from cairn.runs.curves import read_curves
 from cairn.search.places import Finished, Place, run
 
 SCORE = "score.json"  # in the folder of a seed, once it is scored
+SETTINGS = "sweep.json"  # in the folder of a sweep
 TrainAll = Callable[[Mapping[int, Path]], Mapping[int, str]]  # seeds and their folders -> why some failed
 
 
@@ -66,17 +67,17 @@ def sweep(
         CairnError: The folder has other contents.
     """
     wanted = json.dumps({"name": name, "options": list(options), "episodes": episodes}) + "\n"
-    made_of = out / "sweep.json"
+    made_of = out / SETTINGS
     if made_of.exists() and read_bytes(made_of, MIB) != wanted.encode():
         raise CairnError(f"{out} holds a sweep of other settings; name another folder with {option('out')}.")
     if not made_of.exists():
-        must_be_new(out, but=r"s\d+")
+        must_be_new(out, but=rf"s\d+|\.{SETTINGS}\.part")
     out.mkdir(parents=True, exist_ok=True)
-    made_of.write_text(wanted, encoding="utf-8")
-    folders = {seed: out / f"s{seed}" for seed in seeds}
-    unscored = {seed: folder for seed, folder in folders.items() if not (folder / SCORE).exists()}
+    if not made_of.exists():
+        written_whole(made_of, wanted)
+    folders, left = {seed: out / f"s{seed}" for seed in seeds}, unscored(out, seeds)
     plan = Plan(name, options, place(), episodes, trust=trust, trained=together is not None)
-    faults = together(unscored) if together is not None and unscored else {}
+    faults = together(left) if together is not None and left else {}
 
     def trial(seed: int) -> Trial:
         fault = faults.get(seed, "")
@@ -84,6 +85,19 @@ def sweep(
 
     with ThreadPoolExecutor(plan.place.jobs) as pool:
         return list(pool.map(trial, seeds))
+
+
+def unscored(out: Path, seeds: Sequence[int]) -> dict[int, Path]:
+    """The seeds of a sweep that are still to be trained or scored, and their folders."""
+    folders = {seed: out / f"s{seed}" for seed in seeds}
+    return {seed: folder for seed, folder in folders.items() if not (folder / SCORE).exists()}
+
+
+def written_whole(path: Path, text: str) -> None:
+    """Write a file so that a process killed meanwhile leaves none, or all of it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def must_be_new(out: Path, *, but: str = "") -> None:
@@ -113,7 +127,7 @@ class Plan:
             if said.code != 0:
                 lines = said.err.strip().splitlines() or ["no output"]
                 return Trial(seed, folder, fault=lines[-1])
-            score.write_text(said.out, encoding="utf-8")
+            written_whole(score, said.out)
         found, last = read_json(score), read_curves(folder).last()
         try:
             mean, success = float(found["mean"]), None if found["success"] is None else float(found["success"])

@@ -19,6 +19,7 @@ from cairn.vector.protocol import EnvMaker
 from cairn.vector.step_buffers import StepBuffers
 from cairn.vector.worker_pool import Command, WorkerPool, run_command, unpack_batch
 
+LONGEST = 300  # characters of what Ray says
 ANSWERS_WITHIN = 5.0  # seconds for a cluster to accept a connection
 
 
@@ -117,7 +118,7 @@ def connect(workers: int, address: str = "") -> Any:
             try:
                 ray.init(address=address, **quiet)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise CairnError(f"no Ray cluster at {address!r}: {str(error).splitlines()[0]}") from error
+                raise CairnError(f"no Ray cluster at {address!r}: {_one_line(error)}") from error
         else:
             cores = max(workers, os.cpu_count() or 1)
             _token_without_home()
@@ -128,6 +129,12 @@ def connect(workers: int, address: str = "") -> Any:
     if workers > room:
         raise CairnError(f"{workers} workers need a core each, and the cluster has {room}; lower {option('workers')}.")
     return ray
+
+
+def _one_line(error: Exception) -> str:
+    """What Ray says, on one line: of versions that differ, its first line names none."""
+    said = " ".join(str(error).split())
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
 
 
 def _token_without_home() -> None:

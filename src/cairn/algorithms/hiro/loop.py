@@ -11,6 +11,7 @@ from cairn.algorithms.hiro.segments import Segments
 from cairn.algorithms.hiro.subgoals import Subgoals
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import Learner
+from cairn.core.device import copied_to
 from cairn.core.memory import must_fit
 from cairn.core.run import TrainingRun
 from cairn.replay.protocol import ReplayPlan
@@ -78,4 +79,5 @@ def make_segments(agent: Any, plan: ReplayPlan) -> Segments:
         goal=plan.spec.goal,
         rule=rule,
         folder=plan.folder,
+        device=copied_to(plan.device, (capacity + plan.slack * plan.num_envs) * Ring.bytes_each(plan.spec)),
     )

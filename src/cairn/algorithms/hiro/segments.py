@@ -18,6 +18,7 @@ from cairn.core.goals import GoalRule
 from cairn.core.types import Array, GoalSpec, Step, SubgoalBatch, Window
 from cairn.replay.checksums import Sums
 from cairn.replay.episodes import Episodes
+from cairn.replay.mirror import Mirror, can_mirror
 from cairn.replay.ring import Ring
 from cairn.replay.storage import Storage
 
@@ -37,6 +38,7 @@ class Segments:
         goal: Layout of the observation, for a task with goals.
         rule: Reward rule, to relabel the goals of windows.
         folder: Where to keep memory-mapped files; None keeps everything in memory.
+        device: Where batches are wanted. On a GPU the low level's are read from a copy there.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Segments:
         goal: GoalSpec | None = None,
         rule: GoalRule | None = None,
         folder: Path | None = None,
+        device: str = "cpu",
     ) -> None:
         self.ring, self.positions, self.c = ring, positions, c
         self.newest = max(steps // ring.num_envs, 1)  # rows that the low level samples from
@@ -70,6 +73,8 @@ class Segments:
         self.target = self.storage.arrays["target"]
         self.cell, self.length = self.storage.arrays["window_cell"], self.storage.arrays["window_length"]
         self.target_of = self.target.reshape(ring.total, width)  # a view, indexed by cell
+        beside = {"target": self.target}
+        self.mirror = Mirror(ring, device, beside) if device != "cpu" and can_mirror(ring) else None
         self.count = self.oldest = 0  # windows closed so far; the oldest that is kept
         self.open = np.zeros(ring.num_envs, np.int64)  # steps of each environment's open window
 
@@ -126,13 +131,17 @@ class Segments:
         """
         cell = self.ring.draw(batch, self.newest)
         at = cell % self.ring.total
-        target = self.target_of.take(at, 0)
         count = round(batch * hindsight)
+        later = cell[:0]
         if count:
             row, env = np.divmod(cell[:count], self.ring.num_envs)
             end = np.minimum(self.episodes.span(cell[:count])[1], row + (ahead or self.c))
-            later = self.episodes.between(row, end, env)
-            target[:count] = self.ring.successors(later % self.ring.total)[:, self.positions]
+            later = self.episodes.between(row, end, env) % self.ring.total
+        if self.mirror is not None:
+            return self._asked_there(self.mirror, at, later)
+        target = self.target_of.take(at, 0)
+        if count:
+            target[:count] = self.ring.successors(later)[:, self.positions]
         cells = self.ring.cells
         columns = (
             cells["obs"].take(at, 0),
@@ -142,6 +151,16 @@ class Segments:
             cells["terminated"].take(at),
         )
         return SubgoalBatch(*(torch.from_numpy(column) for column in columns))
+
+    def _asked_there(self, mirror: Mirror, at: Array, later: Array) -> SubgoalBatch:
+        """The steps in these cells, the first of them with the points reached in `later` as targets, of the copy."""
+        mirror.send()
+        cells, here = mirror.cells, mirror.sent(at)
+        target = cells["target"][here]
+        if len(later):
+            target[: len(later)] = mirror.successors(mirror.sent(later))[:, self.positions]
+        columns = cells["obs"][here], cells["action"][here], mirror.successors(here), target, cells["terminated"][here]
+        return SubgoalBatch(*columns)
 
     # -- for the high level
 
@@ -229,3 +248,5 @@ class Segments:
         for sums in self.sums:
             sums.check(*self._span(sums), saved.get("sums", {}).get(sums.name))
         self.open[:] = 0
+        if self.mirror is not None:
+            self.mirror.forget()
