@@ -106,8 +106,8 @@ def check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
             raise CairnError(f"agent.{name}.n_step is {level.n_step}; hiro learns from single steps: set it to 1.")
     if cfg.low_sees is not None and not (len(cfg.low_sees) == 2 and 0 <= cfg.low_sees[0] < cfg.low_sees[1] <= width):
         raise CairnError(
-            f"agent.low_sees is {cfg.low_sees}; it must be two numbers, FROM and TO, with 0 <= FROM < TO <= {width}, the"
-            " width of the observation."
+            f"agent.low_sees is {cfg.low_sees}; it must be two numbers, FROM and TO, with 0 <= FROM < TO <= {width},"
+            " the width of the observation."
         )
     if cfg.high_reward == "within" and spec.goal is None:
         raise CairnError("agent.high_reward is within, which needs a task with goals; this one has none: use task.")
