@@ -19,8 +19,8 @@ MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃-shaped, with y
 PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
 FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
 WALK = Maze(("######", "#A.#.#", "#.B..#", "#....#", "######"), slides="xy")
-FALLEN = 30.0  # cost of a fall on the back; staying away from a far target for ever costs less
-TILT, ON_BACK = 1.0, 0.5  # cost of a torso on its side at a step, in halves; from where on its axis points downwards
+FALLEN = 150.0  # cost of a fall on the back; staying away from a far target for ever costs less
+TILT, ON_BACK = 0.5, 0.5  # cost of a torso on its side at a step, in halves; from where on its axis points downwards
 LEGS = 20  # targets between two resets of the world
 NEAR = 5.0  # metres within which a target is reached
 
