@@ -19,8 +19,8 @@ MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃-shaped, with y
 PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
 FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
 WALK = Maze(("######", "#A.#.#", "#.B..#", "#....#", "######"), slides="xy")
-FALLEN = 150.0  # cost of a fall on the back; staying away from a far target for ever costs less
-TILT, ON_BACK = 0.5, 0.5  # cost of a torso on its side at a step, in halves; from where on its axis points downwards
+FALLEN = 30.0  # cost of a fall on the back; staying away from a far target for ever costs less
+ON_BACK = 0.5  # x² + y² of the torso's quaternion, from where on its axis points downwards
 LEGS = 20  # targets between two resets of the world
 NEAR = 5.0  # metres within which a target is reached
 
@@ -165,8 +165,8 @@ class AntWalk(Ant):
 
     observation: the ant's own state without its place, which is the quaternion, joints [12] and qvel [14]
     achieved_goal, desired_goal: x, y. Networks see their difference only
-    Targets are drawn up to `far` metres away; every second one may lie in or behind a wall, as those of a high level
-    that is still learning do. A reset without a seed goes on where the ant is, as it moves, with another target; every
+    Targets are drawn up to `far` metres away. A share `anywhere` of them may lie in or behind a wall, as those of a high
+    level that is still learning do. A reset without a seed goes on where the ant is, as it moves, with another target; every
     `LEGS` targets, and after a fall, the world is reset. The reward is minus a tenth of the distance. An ant that falls
     on its back cannot get up: the episode ends, and costs `FALLEN`. `is_success`: the target is within a metre.
     """
@@ -174,11 +174,13 @@ class AntWalk(Ant):
     goal_rule = Distance(0.1, cost=True)
     position_seen = False
 
-    def __init__(self, far: float = 5.0, render_mode: str | None = None) -> None:
+    def __init__(self, far: float = 5.0, anywhere: float = 0.5, render_mode: str | None = None) -> None:
         super().__init__(ant_in(WALK), WALK.inside, render_mode)
         if not (math.isfinite(far) and far > 0):
             raise ValueError(f"far is {far!r}; it is a distance in metres, greater than 0")
-        self.far, self.region = far, WALK.walkable
+        if not 0 <= anywhere <= 1:
+            raise ValueError(f"anywhere is {anywhere!r}; it is a share between 0 and 1")
+        self.far, self.anywhere, self.region = far, anywhere, WALK.walkable
         self.goal: Array = np.zeros(2, np.float32)
         self.legs = 0  # targets since the world was reset
         place = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -194,7 +196,7 @@ class AntWalk(Ant):
             self._start()
         distance, turn, free = self.np_random.uniform((0, -math.pi, 0), (self.far, math.pi, 1))
         there = self.data.qpos[:2] + distance * np.array((math.cos(turn), math.sin(turn)))
-        self.goal = np.array(self.region.nearest(there) if free < 0.5 else there, np.float32)
+        self.goal = np.array(self.region.nearest(there) if free >= self.anywhere else there, np.float32)
         return self._obs(), {}
 
     def _start(self) -> None:
@@ -217,9 +219,8 @@ class AntWalk(Ant):
     def judged(self, qpos: Array, goal: Array) -> tuple[Array, Array, Array]:
         """Rewards, successes and falls of N ants."""
         reward = self.goal_rule.reward(qpos[:, :2].astype(np.float32), goal)
-        tilt = np.square(qpos[:, 4:6]).sum(1)
-        fallen = tilt > ON_BACK
-        return reward - TILT * tilt - FALLEN * fallen, reward > -self.goal_rule.scale, fallen
+        fallen = np.square(qpos[:, 4:6]).sum(1) > ON_BACK
+        return reward - FALLEN * fallen, reward > -self.goal_rule.scale, fallen
 
     def _obs(self) -> dict[str, Array]:
         qpos, qvel = self.data.qpos, self.data.qvel
