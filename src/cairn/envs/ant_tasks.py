@@ -165,10 +165,11 @@ class AntWalk(Ant):
 
     observation: the ant's own state without its place, which is the quaternion, joints [12] and qvel [14]
     achieved_goal, desired_goal: x, y. Networks see their difference only
-    Targets are drawn up to `far` metres away. A share `anywhere` of them may lie in or behind a wall, as those of a high
-    level that is still learning do. A reset without a seed goes on where the ant is, as it moves, with another target; every
-    `LEGS` targets, and after a fall, the world is reset. The reward is minus a tenth of the distance. An ant that falls
-    on its back cannot get up: the episode ends, and costs `FALLEN`. `is_success`: the target is within a metre.
+    Targets are drawn up to `far` metres away. A share `anywhere` of them may lie in or behind a wall, as those of a
+    high level that is still learning do. A reset without a seed goes on where the ant is, as it moves, with another
+    target; every `LEGS` targets, and after a fall, the world is reset. The reward is minus a tenth of the distance. An
+    ant that falls on its back cannot get up: the episode ends, and costs `FALLEN`. `is_success`: the target is within a
+    metre.
     """
 
     goal_rule = Distance(0.1, cost=True)
