@@ -202,3 +202,19 @@ def test_saved_and_loaded_it_samples_the_same(tmp_path):
         assert torch.equal(getattr(a, name), getattr(b, name)), name
     with pytest.raises(CairnError, match="windows"):
         segments(40, 2, 3, slack=60, folder=tmp_path / "other").load(saved)
+
+
+def test_a_rule_that_pays_takes_the_place_of_the_tasks_rewards():
+    """Every step of a window gets -1, and 0 where the point reached is within 0.5 of the goal of the window."""
+    replay = segments(200, 2, 4)
+    replay.paid, replay.rule = True, Within(0.5)
+    play(replay, 60, np.random.default_rng(3))
+    window = replay.windows(64, 0.5)
+    spans = (window.obs[..., GOAL.achieved], window.next_obs[:, None, GOAL.achieved])
+    after = torch.cat([spans[0][:, 1:], spans[1]], 1)
+    last = window.inside.sum(1) - 1
+    after[torch.arange(64), last] = spans[1][:, 0]
+    reached = (after - window.obs[..., GOAL.desired]).abs().amax(-1) <= 0.5
+    expected = torch.where(window.inside, reached.float() - 1, torch.zeros(())).sum(1)
+    torch.testing.assert_close(window.reward, expected)
+    assert 0 < int(reached[:32].sum()) and window.reward.min() < -1

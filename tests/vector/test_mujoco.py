@@ -48,6 +48,7 @@ TASKS = {
     "AntPush": Task("cairn/AntPush-v0", 90, {"many_goals": True}),
     "AntFall": Task("cairn/AntFall-v0", 90, {"sees_block": True}),
     "AntGather": Task("cairn/AntGather-v0", 90),
+    "AntWalk": Task("cairn/AntWalk-v0"),
     "FetchReachFar": Task("cairn/FetchReachFar-v0"),
     "FetchReach": Task("FetchReach-v4"),
     "FetchPush": Task("FetchPush-v4"),

@@ -60,6 +60,7 @@ Layers = Annotated[tuple[int, ...], Range(1, empty=True)]  # as Widths, or none
 Indices = Annotated[tuple[int, ...], Range(0)]
 AnyIndices = Annotated[tuple[int, ...], Range(0, empty=True)]  # as Indices, or none
 Lengths = Annotated[tuple[float, ...], Range(0, open_low=True)]
+AnyLengths = Annotated[tuple[float, ...], Range(0, open_low=True, empty=True)]  # as Lengths, or none
 EpisodeSeed = Annotated[int, Range(0, 2**31 - 1)]  # the range that every environment accepts
 
 MOST = 2**63 - 1  # the largest integer of 64 bits

@@ -12,3 +12,4 @@ gym.register("cairn/PixelCartPole-v0", "cairn.envs.pixelcartpole:PixelCartPole")
 gym.register("cairn/BasicMath-v0", "cairn.envs.basicmath:BasicMath")
 for _name in ("AntMaze", "AntPush", "AntFall", "AntGather"):
     gym.register(f"cairn/{_name}-v0", f"cairn.envs.ant_tasks:{_name}", max_episode_steps=500)
+gym.register("cairn/AntWalk-v0", "cairn.envs.ant_tasks:AntWalk", max_episode_steps=25)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mujoco
 import numpy as np
 from gymnasium import spaces
 
@@ -17,6 +18,10 @@ Point = tuple[float, ...]
 MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃-shaped, with y downwards
 PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
 FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
+WALK = Maze(("######", "#A.#.#", "#.B..#", "#....#", "######"), slides="xy")
+FALLEN = 30.0  # cost of a fall on the back; staying away from a far target for ever costs less
+ON_BACK = 0.5  # x² + y² of the torso's quaternion, from where on its axis points downwards
+LEGS = 20  # targets between two resets of the world
 NEAR = 5.0  # metres within which a target is reached
 
 ARENA = 10.0  # metres: apples and bombs lie within ±10 m, walls begin half a metre further out
@@ -154,6 +159,82 @@ class AntFall(AntNavigation):
     ) -> None:
         given = self.target if goal is None and not many_goals else goal
         super().__init__(FALL, ((-4, -4, 0), (12, 28, 5)), given, sees_block, render_mode)
+
+
+class AntWalk(Ant):
+    """Walk to a near target, from anywhere in a world with walls and a block: the task of a hierarchy's low level.
+
+    observation: the ant's own state without its place, which is the quaternion, joints [12] and qvel [14]
+    achieved_goal, desired_goal: x, y. Networks see their difference only
+    Targets are drawn up to `far` metres away. A share `anywhere` of them may lie in or behind a wall, as those of a
+    high level that is still learning do. A reset without a seed goes on where the ant is, as it moves, with another
+    target; every `LEGS` targets, and after a fall, the world is reset. The reward is minus a tenth of the distance. An
+    ant that falls on its back cannot get up: the episode ends, and costs `FALLEN`. `is_success`: the target is within a
+    metre.
+    """
+
+    goal_rule = Distance(0.1, cost=True)
+    position_seen = False
+
+    def __init__(self, far: float = 5.0, anywhere: float = 0.5, render_mode: str | None = None) -> None:
+        super().__init__(ant_in(WALK), WALK.inside, render_mode)
+        if not (math.isfinite(far) and far > 0):
+            raise ValueError(f"far is {far!r}; it is a distance in metres, greater than 0")
+        if not 0 <= anywhere <= 1:
+            raise ValueError(f"anywhere is {anywhere!r}; it is a share between 0 and 1")
+        self.far, self.anywhere, self.region = far, anywhere, WALK.walkable
+        self.goal: Array = np.zeros(2, np.float32)
+        self.legs = 0  # targets since the world was reset
+        place = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        state = spaces.Box(-np.inf, np.inf, (POSE - 3 + SPEED,), np.float32)
+        self.observation_space = spaces.Dict(observation=state, achieved_goal=place, desired_goal=place)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        super().reset(seed=seed)
+        self.legs += 1
+        if seed is not None or self.legs >= LEGS or np.square(self.data.qpos[4:6]).sum() > ON_BACK:
+            self._start()
+        distance, turn, free = self.np_random.uniform((0, -math.pi, 0), (self.far, math.pi, 1))
+        there = self.data.qpos[:2] + distance * np.array((math.cos(turn), math.sin(turn)))
+        self.goal = np.array(self.region.nearest(there) if free >= self.anywhere else there, np.float32)
+        return self._obs(), {}
+
+    def _start(self) -> None:
+        """Reset the world, with the ant anywhere, turned anywhere."""
+        self._begin()
+        self.legs = 0
+        cells = sorted(WALK.cells("A."))
+        cell = cells[self.np_random.integers(len(cells))]
+        x0, y0, x1, y1 = WALK.box(cell, cell)
+        self.data.qpos[:2] = self.np_random.uniform((x0 + 1, y0 + 1), (x1 - 1, y1 - 1))  # no leg begins in a wall
+        turn = self.np_random.uniform(-math.pi, math.pi) / 2
+        self.data.qpos[3], self.data.qpos[6] = math.cos(turn), math.sin(turn)
+        mujoco.mj_normalizeQuat(self.model, self.data.qpos)
+
+    def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
+        self._act(action)
+        (reward,), (success,), (fallen,) = self.judged(self.data.qpos[None], self.goal[None])
+        return self._obs(), float(reward), bool(fallen), False, {"is_success": bool(success), "fallen": bool(fallen)}
+
+    def judged(self, qpos: Array, goal: Array) -> tuple[Array, Array, Array]:
+        """Rewards, successes and falls of N ants."""
+        reward = self.goal_rule.reward(qpos[:, :2].astype(np.float32), goal)
+        fallen = np.square(qpos[:, 4:6]).sum(1) > ON_BACK
+        return reward - FALLEN * fallen, reward > -self.goal_rule.scale, fallen
+
+    def _obs(self) -> dict[str, Array]:
+        qpos, qvel = self.data.qpos, self.data.qvel
+        return {
+            "observation": np.concatenate((qpos[3:POSE], qvel[:SPEED]), dtype=np.float32),
+            "achieved_goal": qpos[:2].astype(np.float32),
+            "desired_goal": self.goal.copy(),
+        }
+
+    def _marks(self) -> list[tuple[tuple[float, float, float], float, tuple[float, ...]]]:
+        x, y = self.goal.tolist()
+        return [((x, y, HIGH + 1), 0.4, GOAL)]
 
 
 class AntGather(Ant):

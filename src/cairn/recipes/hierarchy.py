@@ -77,6 +77,38 @@ _ANT = HIROConfig(
     low_scale=0.1,
     high_scale=0.02,
 )
+_EXPLORER = HIROConfig(  # over a frozen ant-walk; 0.1 m a step, so a decision is about a metre
+    high=DQNConfig(
+        hidden=(256, 256),
+        lr=linear(5e-4, 2e-5),
+        gamma=0.98,
+        batch_size=256,
+        capacity=100_000,
+        learning_starts=20_000,
+        updates_per_step=0.2,
+        epsilon=linear(0.3, 0.02, 0.5),
+        tau=0.005,
+        target_every=1,
+        q_range=(-50.0, 0.0),  # -1 at every decision for ever, 1 / (1 - γ) of them
+        normalise=True,
+        relative_goals=True,
+    ),
+    low=SACConfig(hidden=(256, 256), gamma=0.98, normalise=True),
+    subgoal=(0, 2),
+    subgoal_range=(2.5, 2.5),
+    every=10,
+    bins=5,
+    low_sees=(3, 29),
+    near=1.0,
+    correction="off",  # the low level does not change
+    high_hindsight=0.8,
+    high_reward="within",
+    high_near=5.0,
+    high_scale=0.1,
+    explore=linear(0.8, 0.1, 0.5),
+    cell=(2.0, 2.0),
+    freeze="low",
+)
 _ANT_RUN = Recipe(
     env="cairn/AntMaze-v0",
     agent=_ANT,
@@ -88,6 +120,15 @@ _ANT_RUN = Recipe(
     eval_episodes=32,
     checkpoint_every=250_000,
     log_every=10_000,
+)
+_ANT_EXPLORES = replace(
+    _ANT_RUN,
+    agent=_EXPLORER,
+    levels={"low": "ant-walk"},
+    hold=100,  # to the end: the learning rate falls until then
+    eval_every=50_000,
+    eval_episodes=50,
+    checkpoint_every=100_000,
 )
 
 RECIPES = {
@@ -190,6 +231,21 @@ RECIPES = {
         eval_args={"goal": [0, 16]},
         target=0.95,
         about="the same maze without a hierarchy, for comparison",
+    ),
+    "ant-maze-explore": replace(
+        _ANT_EXPLORES,
+        env_args={"goal": [0, 16]},
+        steps=250_000,
+        target=0.97,
+        about="the same maze, explored from an archive over a frozen ant-walk",
+    ),
+    "ant-push-explore": replace(
+        _ANT_EXPLORES,
+        env="cairn/AntPush-v0",
+        env_args={"sees_block": True},
+        steps=800_000,
+        target=0.9,
+        about="pushing the block aside, explored from an archive over a frozen ant-walk",
     ),
     "ant-push-hiro": replace(
         _ANT_RUN,

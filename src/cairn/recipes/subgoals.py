@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cairn.algorithms import SACConfig, TD3Config
-from cairn.core.schedules import constant
+from cairn.core.schedules import constant, linear
 from cairn.recipes.recipe import Recipe
 
 _SAC = SACConfig(
@@ -76,5 +76,34 @@ RECIPES = {
         "any point within 0.2 m, from any start, in 20 steps: the low level of a hierarchy",
         "nearby",
         "anywhere",
+    ),
+    "ant-walk": Recipe(
+        env="cairn/AntWalk-v0",
+        eval_args={"far": 2.5, "anywhere": 0.0},
+        agent=SACConfig(
+            hidden=(256, 256),
+            lr=linear(5e-4, 5e-5),
+            gamma=0.98,
+            tau=0.01,
+            alpha=0.02,
+            batch_size=256,
+            capacity=1_000_000,
+            learning_starts=5_000,
+            updates_per_step=0.25,
+            normalise=True,
+            relative_goals=True,
+        ),
+        hindsight="future",
+        hindsight_k=1,
+        steps=800_000,
+        envs=16,
+        target=0.95,
+        metric="success",
+        hold=100,
+        eval_every=50_000,
+        eval_episodes=100,
+        checkpoint_every=100_000,
+        log_every=10_000,
+        about="an ant walks to any point near it: the low level of the ants' hierarchies",
     ),
 }

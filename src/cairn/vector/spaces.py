@@ -62,6 +62,8 @@ def spec_of_env(env: gym.Env[Any, Any]) -> tuple[Spec, Layout]:
             raise CairnError(f"the environment has no {name}; set it to a space of gymnasium.spaces in its __init__.")
     spec, layout = spec_of(env.observation_space, env.action_space)
     reachable, stack = _attribute(env, "reachable", None), _attribute(env, "zero_padded_frames", 1)
+    if spec.goal is not None and not _attribute(env, "position_seen", True):
+        spec = replace(spec, goal=replace(spec.goal, seen=False))
     return replace(spec, reachable=reachable, stack=1 if spec.parts else stack), layout
 
 

@@ -13,58 +13,29 @@ The levels are sac and td3 in continuous spaces, dqn in discrete ones.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cairn.algorithms.dqn import DQN, DQNConfig
+from cairn.algorithms.hiro.config import HIROConfig, LevelConfig, check, positions_of
+from cairn.algorithms.hiro.exploring import Explorer
 from cairn.algorithms.hiro.subgoals import SubgoalPolicy, SubgoalState
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
 from cairn.core.agent import Agent, BaseAgent, Metrics
-from cairn.core.checks import AnyIndices, Count, Indices, Lengths, NonNegative, Positive, Unit, validated
-from cairn.core.errors import CairnError
+from cairn.core.checks import validated
 from cairn.core.state import Part
 from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
+from cairn.explore.archive import Archive
 from cairn.nets.remembering import no_memory
 
-LevelConfig = DQNConfig | SACConfig | TD3Config
 Level = DQN | SAC | TD3
+LONGEST = 256  # decisions of an episode that the archive remembers
 CACHED = 6_400  # states per pass of the low level: more would not fit into a CPU's cache
-MOST_SUBGOALS = 10_000  # subgoals that a dqn may choose from
-
-
-@dataclass(frozen=True)
-class HIROConfig:
-    """Settings of HIRO."""
-
-    high: LevelConfig = TD3Config(updates_per_step=0.1)  # high level, which chooses subgoals: dqn, sac or td3
-    low: LevelConfig = TD3Config()  # low level, which reaches subgoals: dqn, sac or td3
-    subgoal: Indices | None = None  # (start, end) of the observation slice used for subgoals; None: the goal space
-    subgoal_range: Lengths = (1.0,)  # largest distance of a subgoal from the state per axis, in observation units
-    every: Count = 10  # environment steps between two subgoals (c in the paper)
-    bins: Count = 5  # displacements per axis that a dqn high level chooses from
-    hide: AnyIndices = ()  # indices of the observation that the low level does not see
-    # reward of the low level: minus the distance to the subgoal, or -1 until within `near`
-    low_reward: Literal["distance", "within"] = "distance"
-    near: Positive = 0.05  # distance in observation units within which a subgoal counts as reached
-    low_scale: Positive = 1.0  # factor of the low level's reward
-    high_scale: Positive = 1.0  # factor of the task's reward for the high level
-    low_hindsight: Unit = 0.0  # share of the low level's batch relabelled with a state reached later (HER)
-    low_ahead: Count | None = None  # latest step, after the transition, that such a state is taken from; None: `every`
-    high_hindsight: Unit = 0.0  # share of the high level's batch relabelled with a goal achieved later (HER)
-    # off-policy correction of old subgoals: the most likely candidate (the paper), the achieved s' - s, or none
-    correction: Literal["likeliest", "achieved", "off"] = "likeliest"
-    candidates: Count = 10  # candidate subgoals of the correction, including the original and the achieved one
-    spread: NonNegative = 0.5  # std of the other candidates around the achieved one, as a share of subgoal_range
-    # who chooses subgoals: the learned high level, or random, which trains the low level alone
-    subgoals: Literal["learned", "random"] = "learned"
-    freeze: Literal["none", "low", "high"] = "none"  # level whose weights stay fixed during training: none, low or high
 
 
 class HIRO(BaseAgent):
@@ -73,15 +44,18 @@ class HIRO(BaseAgent):
     def __init__(self, cfg: HIROConfig, spec: Spec, *, seed: int = 0, device: str = "cpu") -> None:
         self.cfg = cfg = validated(cfg, "agent.")
         self.spec, self._progress = spec, 0.0
-        self.positions = _positions(cfg, spec)
+        self.positions = positions_of(cfg, spec)
         self.dim = self.positions.stop - self.positions.start
-        _check(cfg, spec, self.dim)
+        self.cells = list(cfg.cells or range(self.positions.start, self.positions.stop))  # of the archive
+        check(cfg, spec, self.dim)
         self.range = torch.tensor(cfg.subgoal_range, device=device)
-        self.seen = spec.obs_shape[0] if spec.goal is None else spec.goal.observation  # columns for the low level
-        self.shown = torch.ones(self.seen, device=device)
-        self.shown[list(cfg.hide)] = 0.0
-        layout = GoalSpec(self.seen, self.dim, seen=not cfg.hide)
-        low_spec = Spec((self.seen + 2 * self.dim,), "float32", spec.action, layout)
+        width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
+        self.seen = slice(0, width) if cfg.low_sees is None else slice(*cfg.low_sees)  # columns for the low level
+        count = self.seen.stop - self.seen.start
+        self.shown = torch.ones(count, device=device)
+        self.shown[[index - self.seen.start for index in cfg.hide if index in range(*cfg.low_sees or (0, width))]] = 0.0
+        layout = GoalSpec(count, self.dim, seen=not cfg.hide and cfg.low_sees is None)
+        low_spec = Spec((count + 2 * self.dim,), "float32", spec.action, layout)
         self.table: Tensor | None = None  # [choices, d] where the high level is a dqn
         ends = cfg.subgoal_range
         choice: Box | Discrete = Box((self.dim,), tuple(-r for r in ends), ends)
@@ -101,12 +75,20 @@ class HIRO(BaseAgent):
             no_memory(one.cfg.memory if one.memory(1) else "none", "hiro", f"agent.{name}.memory")
         self.generator = torch.Generator(device).manual_seed(seed)
         self.updates = torch.zeros(2, dtype=torch.int64)  # updates of the high and of the low level
+        self.explorer = self._explorer() if max(cfg.explore.bounds) > 0 else None
         self.policy_parts: Mapping[str, Part] = _both(self.high.policy_parts, self.low.policy_parts)
         self.training_parts: Mapping[str, Part] = {
             **_both(self.high.training_parts, self.low.training_parts),
             "generator": self.generator,
             "updates": self.updates,
+            **({"archive": self.explorer.archive} if self.explorer is not None else {}),
         }
+
+    def _explorer(self) -> Explorer:
+        """The explorer, with an empty archive. An episode is not known to be longer than `LONGEST` decisions."""
+        reach = self.range.cpu().numpy()
+        archive = Archive(self.cfg.cell or self.cfg.subgoal_range, self.dim, LONGEST)
+        return Explorer(archive, reach, self.cfg.walk, self.generator)
 
     @property
     def progress(self) -> float:
@@ -140,6 +122,8 @@ class HIRO(BaseAgent):
         if due.any():
             if explore or random_subgoals or self.cfg.subgoals == "random":
                 asked = self.choose(obs[due], explore=explore, random_subgoals=random_subgoals)
+                if self.explorer is not None and explore:
+                    asked = self._explored(self.explorer, obs, due, asked, memory)
             else:  # for all rows: in a batch of another size the results would be rounded differently
                 asked = self.choose(obs, explore=False)[due]
             memory.asked[due] = asked
@@ -165,6 +149,22 @@ class HIRO(BaseAgent):
             displacement = self.high.act(obs, explore=explore) * self.range
         return obs[:, self.positions] + displacement
 
+    def _explored(self, explorer: Explorer, obs: Tensor, due: Tensor, asked: Tensor, memory: SubgoalState) -> Tensor:
+        """The points [n, d] `asked` where `due`, with those of exploring episodes; the archive learns of all visits."""
+        memory.trails = memory.trails or [None] * len(obs)
+        rows, chosen = obs[due].cpu().numpy(), asked.cpu().numpy().copy()
+        for i, env in enumerate(due.nonzero()[:, 0].tolist()):
+            trail = memory.trails[env] = memory.trails[env] or explorer.begin(self.cfg.explore(self.progress))
+            here = rows[i, self.positions]
+            explorer.archive.visit(rows[i, self.cells], trail.way)
+            if trail.explores:
+                away = torch.from_numpy(explorer.displacement(trail, here)).float()
+                away = away if self.table is None else self.table[self.high_action(away)].cpu()
+                chosen[i] = here + away.numpy()
+            if len(trail.way) < LONGEST:
+                trail.way.append(chosen[i])
+        return torch.from_numpy(chosen).to(obs.device)
+
     def within_reach(self, target: Tensor) -> Tensor:
         """The nearest reachable points [..., d]; all points are reachable if the task does not say."""
         reachable = self.spec.reachable
@@ -183,7 +183,7 @@ class HIRO(BaseAgent):
 
     def low_view(self, obs: Tensor, target: Tensor) -> Tensor:
         """The low level's observation: visible observation, current position, target."""
-        return torch.cat([obs[..., : self.seen] * self.shown, obs[..., self.positions], target], -1)
+        return torch.cat([obs[..., self.seen] * self.shown, obs[..., self.positions], target], -1)
 
     def high_action(self, displacement: Tensor) -> Tensor:
         """A displacement [..., d] as an action of the high level: in [-1, 1]ᵈ, or the nearest index of the table."""
@@ -296,52 +296,3 @@ def level(cfg: LevelConfig, spec: Spec, *, seed: int, device: str) -> Level:
 
 def _both(high: Mapping[str, Part], low: Mapping[str, Part]) -> dict[str, Part]:
     return {f"{level}.{name}": part for level, parts in (("high", high), ("low", low)) for name, part in parts.items()}
-
-
-def _positions(cfg: HIROConfig, spec: Spec) -> slice:
-    """The slice of the flat observation in which subgoals are points."""
-    if len(spec.obs_shape) != 1:
-        raise CairnError(f"hiro needs flat (one-dimensional) observations; this task's have shape {spec.obs_shape}.")
-    if cfg.subgoal is None:
-        if spec.goal is None:
-            raise CairnError(
-                "agent.subgoal is not set, and this task has no goals; set it to the slice FROM TO of the observation,"
-                " such as 0 2."
-            )
-        return spec.goal.achieved
-    width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
-    if len(cfg.subgoal) != 2 or not 0 <= cfg.subgoal[0] < cfg.subgoal[1] <= width:
-        raise CairnError(
-            f"agent.subgoal is {cfg.subgoal}; it must be two numbers, FROM and TO, with 0 <= FROM < TO <= {width},"
-            " the width of the observation."
-        )
-    return slice(*cfg.subgoal)
-
-
-def _check(cfg: HIROConfig, spec: Spec, dim: int) -> None:
-    if len(cfg.subgoal_range) != dim:
-        raise CairnError(
-            f"agent.subgoal_range has {len(cfg.subgoal_range)} numbers; subgoals have {dim} axes, and each needs one."
-        )
-    if not all(math.isfinite(r) and r > 0 for r in cfg.subgoal_range):
-        raise CairnError(f"agent.subgoal_range is {cfg.subgoal_range}; each number must be greater than 0.")
-    width = spec.obs_shape[0] if spec.goal is None else spec.goal.observation
-    for index in cfg.hide:
-        if not 0 <= index < width:
-            raise CairnError(f"agent.hide names {index}; the observation has the entries 0 to {width - 1}.")
-    discrete = isinstance(spec.action, Discrete)
-    if discrete != cfg.low.discrete:
-        kind = "discrete: agent.low must be a dqn" if discrete else "continuous: agent.low must be a sac or td3"
-        raise CairnError(f"the actions of this task are {kind}.")
-    if cfg.high.discrete and cfg.bins ** min(dim, 64) > MOST_SUBGOALS:
-        raise CairnError(
-            f"agent.bins of {cfg.bins} on {dim} axes makes {float(cfg.bins) ** min(dim, 16):,.0f} subgoals or more;"
-            f" the most is {MOST_SUBGOALS:,}: lower it, or use a sac or td3 as agent.high."
-        )
-    if cfg.low.gamma == 1:
-        raise CairnError(
-            "agent.low.gamma is 1; set it below 1, such as 0.95: the low level's reward is negative at every step."
-        )
-    for name, level in (("high", cfg.high), ("low", cfg.low)):
-        if level.n_step != 1:
-            raise CairnError(f"agent.{name}.n_step is {level.n_step}; hiro learns from single steps: set it to 1.")

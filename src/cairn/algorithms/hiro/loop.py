@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 
-from cairn.algorithms.hiro.agent import HIRO, HIROConfig
+from cairn.algorithms.hiro.agent import HIRO
+from cairn.algorithms.hiro.config import HIROConfig
 from cairn.algorithms.hiro.segments import Segments
 from cairn.algorithms.hiro.subgoals import Subgoals
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import Learner
 from cairn.core.device import copied_to
+from cairn.core.goals import GoalRule, Within
 from cairn.core.memory import must_fit
 from cairn.core.run import TrainingRun
 from cairn.replay.protocol import ReplayPlan
@@ -65,7 +67,11 @@ def learners(cfg: HIROConfig) -> dict[str, Learner]:
 def make_segments(agent: Any, plan: ReplayPlan) -> Segments:
     """The replay that both levels sample from."""
     cfg: HIROConfig = agent.cfg
-    rule = plan.goal_rule() if cfg.high_hindsight > 0 else None  # an error here must come before a file is made
+    rule: GoalRule | None = None
+    if cfg.high_reward == "within":
+        rule = Within(cfg.high_near)
+    elif cfg.high_hindsight > 0:
+        rule = plan.goal_rule()  # an error here must come before a file is made
     capacity = max(cfg.low.capacity, cfg.high.capacity * cfg.every)
     must_fit(capacity, Ring.bytes_each(plan.spec), mapped=plan.folder is not None)
     where: Any = {"generator": plan.generator, "slack": plan.slack, "folder": plan.folder}
@@ -78,6 +84,7 @@ def make_segments(agent: Any, plan: ReplayPlan) -> Segments:
         slack=plan.slack * plan.num_envs,
         goal=plan.spec.goal,
         rule=rule,
+        paid=cfg.high_reward == "within",
         folder=plan.folder,
         device=copied_to(plan.device, (capacity + plan.slack * plan.num_envs) * Ring.bytes_each(plan.spec)),
     )

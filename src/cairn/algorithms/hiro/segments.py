@@ -37,6 +37,7 @@ class Segments:
         slack: Further windows to keep, so that a checkpoint still finds those of its time.
         goal: Layout of the observation, for a task with goals.
         rule: Reward rule, to relabel the goals of windows.
+        paid: Whether the rule pays every window, in place of the task's own rewards.
         folder: Where to keep memory-mapped files; None keeps everything in memory.
         device: Where batches are wanted. On a GPU the low level's are read from a copy there.
     """
@@ -52,13 +53,14 @@ class Segments:
         slack: int = 0,
         goal: GoalSpec | None = None,
         rule: GoalRule | None = None,
+        paid: bool = False,
         folder: Path | None = None,
         device: str = "cpu",
     ) -> None:
         self.ring, self.positions, self.c = ring, positions, c
         self.newest = max(steps // ring.num_envs, 1)  # rows that the low level samples from
         self.most, self.size = windows, windows + slack  # windows sampled from, and stored
-        self.goal, self.rule = goal, rule
+        self.goal, self.rule, self.paid = goal, rule, paid
         self.episodes = Episodes(ring, folder)
         width = positions.stop - positions.start
         self.storage = Storage(
@@ -197,6 +199,9 @@ class Segments:
             goal = self.ring.successors(later % self.ring.total)[:, self.goal.achieved]
             self._relabel(self.rule, self.goal, goal, at[:k], obs, reward, inside, terminated)
             next_obs[:k, self.goal.desired] = goal
+        if self.paid and self.goal is not None and self.rule is not None:
+            reached = self.ring.successors(at)[..., self.goal.achieved]
+            reward = self.rule.reward(reached, obs[..., self.goal.desired])
         total = np.where(inside, reward, 0).sum(1, dtype=np.float32)
         columns = obs, cells["action"].take(at, 0), inside, next_obs, target, total, terminated
         return Window(*(torch.from_numpy(column) for column in columns))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cairn.algorithms.hiro.exploring import Trail
 from cairn.core.errors import CairnError
 from cairn.core.policy_module import PolicyModule
 from cairn.core.types import Array
@@ -21,16 +22,19 @@ class SubgoalState:
     """The subgoals of N environments.
 
     asked [N, d] is the point that the high level chose, target [N, d] the nearest reachable point, which the low level
-    sees; clock [N] int64 counts the steps since the choice and is 0 where a new subgoal is due
+    sees; clock [N] int64 counts the steps since the choice and is 0 where a new subgoal is due. `trails` [N] are what
+    an explorer knows of the episodes, None where one begins
     """
 
     asked: Tensor
     target: Tensor
     clock: Tensor
+    trails: list[Trail | None] = field(default_factory=list)
 
     def forget(self, which: Array) -> None:
         """Make a new subgoal due in the environments `which` [N] bool, whose episodes begin."""
         self.clock[torch.from_numpy(which).to(self.clock.device)] = 0
+        self.trails = [None if begins else trail for trail, begins in zip(self.trails, which, strict=False)]
 
     def recorded(self) -> Array:
         """A copy of the chosen points [N, d], which the replay stores."""

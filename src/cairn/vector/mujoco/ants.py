@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cairn.core.types import Array
-from cairn.envs.ant import FRAME_SKIP, sensed
+from cairn.envs.ant import FRAME_SKIP, POSE, SPEED, sensed
 from cairn.envs.ant_tasks import APPLES, BOMBS, readings
 from cairn.native.physics import Part, Plan
 from cairn.vector.mujoco.simulated import Simulated, refuse_not_finite_actions
@@ -60,6 +60,28 @@ class Navigation(Ants):
         reward, success = self.env.judged(obs[:, -2 * axes : -axes], self.goals)
         self.success = success.astype(np.int8)
         return reward, np.zeros(len(reward), bool)
+
+
+class Walk(Ants):
+    """AntWalk."""
+
+    def __init__(self, envs: Sequence[Any]) -> None:
+        super().__init__(envs)
+        self.goals: Array = np.zeros((len(envs), 2), np.float32)
+
+    def begun(self, i: int) -> None:
+        super().begun(i)
+        self.goals[i] = self.envs[i].goal
+
+    def observe(self, out: Array) -> None:
+        qpos, qvel = self.rows.seen["qpos"], self.rows.seen["qvel"]
+        out[:, :-4] = np.concatenate((qpos[:, 3:POSE], qvel[:, :SPEED]), axis=1)
+        out[:, -4:-2], out[:, -2:] = qpos[:, :2], self.goals
+
+    def judge(self, action: Array, obs: Array) -> tuple[Array, Array]:
+        reward, success, fallen = self.env.judged(self.rows.seen["qpos"], self.goals)
+        self.success = success.astype(np.int8)
+        return reward, fallen
 
 
 class Gather(Ants):

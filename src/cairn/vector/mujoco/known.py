@@ -52,7 +52,8 @@ def _kinds(package: str) -> Kinds:
 
         mazes = dict.fromkeys(("AntMaze", "AntPush", "AntFall"), ants.Navigation)
         found: Kinds = {f"ant_tasks:{name}": kind for name, kind in mazes.items()}
-        return {**found, "ant_tasks:AntGather": ants.Gather, "reachfar:FetchReachFar": far.FarReach}
+        found |= {"ant_tasks:AntWalk": ants.Walk, "ant_tasks:AntGather": ants.Gather}
+        return {**found, "reachfar:FetchReachFar": far.FarReach}
     if package == "gymnasium_robotics.envs.fetch":
         from cairn.vector.mujoco import fetch
 

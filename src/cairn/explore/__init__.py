@@ -1,0 +1,1 @@
+"""Directed exploration: what was visited so far, and the way there."""
