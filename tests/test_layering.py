@@ -17,7 +17,7 @@ SRC = Path(__file__).parent.parent / "src" / "cairn"
 # A package may import itself and those of the lines above its own; packages of one line do not import each other.
 LAYERS = (
     ("core",),
-    ("nets", "replay", "envs"),
+    ("nets", "replay", "envs", "explore"),
     ("native",),
     ("vector",),
     ("collect",),
@@ -37,7 +37,7 @@ THIRD_PARTY = {"core": {"torch", "numpy"}}  # what a package may use from outsid
 
 # Agents made of other agents, as their papers make them. No other agent imports another one.
 COMPOSED = {
-    "algorithms/hiro/agent.py": {"dqn", "sac", "td3", "hiro.subgoals"},
+    "algorithms/hiro/agent.py": {"dqn", "sac", "td3", "hiro.config", "hiro.exploring", "hiro.subgoals"},
     "algorithms/imitation/dagger.py": {"imitation.bc"},
     "algorithms/imitation/aggrevated.py": {"ppo", "reinforce"},
 }
@@ -75,10 +75,11 @@ def module_of(module: str, name: str) -> str:
 
 
 def is_agent(tree: ast.AST) -> bool:
-    """A file that defines an algorithm: a class of settings, and one that acts."""
+    """A file that defines an algorithm: a class that acts, and one of settings, which a config.py beside it may hold."""
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     acts = [f for c in classes for f in c.body if isinstance(f, ast.FunctionDef) and f.name == "act"]
-    return bool(acts) and any(c.name.endswith("Config") for c in classes)
+    settings = [c.name for c in classes] + [name for module, name in imports(tree) if module.endswith(".config")]
+    return bool(acts) and any(name.endswith("Config") for name in settings)
 
 
 @cache

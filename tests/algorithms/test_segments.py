@@ -217,4 +217,4 @@ def test_a_rule_that_pays_takes_the_place_of_the_tasks_rewards():
     reached = (after - window.obs[..., GOAL.desired]).abs().amax(-1) <= 0.5
     expected = torch.where(window.inside, reached.float() - 1, torch.zeros(())).sum(1)
     torch.testing.assert_close(window.reward, expected)
-    assert 0 < int(reached[:32].sum()) and window.reward.min() < -1
+    assert int(reached[:32].sum()) > 0 and window.reward.min() < -1

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from cairn.algorithms.dqn import DQN, DQNConfig
 from cairn.algorithms.hiro.config import HIROConfig, LevelConfig, check, positions_of
-from cairn.algorithms.hiro.exploring import Explorer
+from cairn.algorithms.hiro.exploring import Explorer, empty
 from cairn.algorithms.hiro.subgoals import SubgoalPolicy, SubgoalState
 from cairn.algorithms.sac import SAC, SACConfig
 from cairn.algorithms.td3 import TD3, TD3Config
@@ -30,11 +30,9 @@ from cairn.core.agent import Agent, BaseAgent, Metrics
 from cairn.core.checks import validated
 from cairn.core.state import Part
 from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
-from cairn.explore.archive import Archive
 from cairn.nets.remembering import no_memory
 
 Level = DQN | SAC | TD3
-LONGEST = 256  # decisions of an episode that the archive remembers
 CACHED = 6_400  # states per pass of the low level: more would not fit into a CPU's cache
 
 
@@ -85,10 +83,9 @@ class HIRO(BaseAgent):
         }
 
     def _explorer(self) -> Explorer:
-        """The explorer, with an empty archive. An episode is not known to be longer than `LONGEST` decisions."""
+        """The explorer, with an empty archive."""
         reach = self.range.cpu().numpy()
-        archive = Archive(self.cfg.cell or self.cfg.subgoal_range, self.dim, LONGEST)
-        return Explorer(archive, reach, self.cfg.walk, self.generator)
+        return Explorer(empty(self.cfg.cell or self.cfg.subgoal_range, self.dim), reach, self.cfg.walk, self.generator)
 
     @property
     def progress(self) -> float:
@@ -161,8 +158,7 @@ class HIRO(BaseAgent):
                 away = torch.from_numpy(explorer.displacement(trail, here)).float()
                 away = away if self.table is None else self.table[self.high_action(away)].cpu()
                 chosen[i] = here + away.numpy()
-            if len(trail.way) < LONGEST:
-                trail.way.append(chosen[i])
+            trail.follow(chosen[i])
         return torch.from_numpy(chosen).to(obs.device)
 
     def within_reach(self, target: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ given up after `PATIENCE` decisions. All episodes of training fill the archive, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,7 @@ from cairn.core.types import Array
 from cairn.explore.archive import Archive
 
 PATIENCE = 6  # decisions for one point
+LONGEST = 256  # decisions of an episode that the archive remembers
 NEAR = 0.4  # of the largest displacement: how near a point is before the next one follows
 
 
@@ -30,6 +32,16 @@ class Trail:
     way: list[Array] = field(default_factory=list)  # subgoals so far
     plan: list[Array] = field(default_factory=list)  # points still to go to
     waited: int = 0  # decisions for the first of them
+
+    def follow(self, subgoal: Array) -> None:
+        """Add the subgoal that was chosen."""
+        if len(self.way) < LONGEST:
+            self.way.append(subgoal)
+
+
+def empty(cell: Sequence[float], width: int) -> Archive:
+    """An archive without cells, for subgoals of `width` coordinates."""
+    return Archive(cell, width, LONGEST)
 
 
 class Explorer:
