@@ -176,9 +176,11 @@ def command_import(args: list[str]) -> int:
 
     prepare_headless()
     policy_folder(options.out)
-    saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
+    saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer, beside=True)
     save_policy(options.out, saved.agent, saved.task, saved.about)
     note = f" But {saved.about['note']}" if "note" in saved.about else ""
+    if saved.about["normalizer"] is not None:
+        note = f" Its observations are normalised by {saved.about['normalizer']}."
     kind = saved.agent.cfg.algorithm
     print(wrapped(f"{options.out}: {options.path.name}, a policy of {kind} for {saved.task.id}.{note}", "  "))
     return 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import gymnasium as gym
 
@@ -67,6 +69,12 @@ def why_unknown(task: str) -> str:
         return f"{name} is registered by {package.module}: write {package.module}:{name}."
     if module and not installed(module):
         return f"environment {task} names a module {module!r}, which is neither installed nor in the current folder."
+    loaded = sys.modules.get(module)
+    if isinstance(getattr(loaded, name, None), type):
+        line = f'gymnasium.register("{name}-v0", {name})'
+        return f"{name} in {module} is a class without an id: add {line} to {module}, then write {module}:{name}-v0."
+    if task.endswith(".py"):
+        return f"{task} is a file: write module:id, such as {Path(task).stem}:Mine-v0, where it registers Mine-v0."
     near = nearest(name, gym.registry)
     if near is not None:
         return f"there is no environment {task!r}. Did you mean {f'{module}:' * bool(module)}{near}?"

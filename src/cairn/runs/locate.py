@@ -34,9 +34,13 @@ def find_policy(path: Path) -> Path:
     """
     path = _in_zoo(Path(fit("path", path, str)))
     if path.is_file():
+        if path.suffix == ".zip":
+            raise CairnError(
+                f"{path} is a zip, as Stable-Baselines3 writes them; convert it first: cairn import {path}"
+                f" --out {path.with_suffix('')}, then name the folder {path.with_suffix('')}."
+            )
         raise CairnError(
-            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles. Name the folder;"
-            " a zip of Stable-Baselines3 goes through `cairn import` first."
+            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles: name a folder."
         )
     if not path.exists():
         raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry{_hint(path)}")
