@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Which:
     """Options that say which recipe or run is meant. They are read before the recipe, and its options, are known."""
 
-    env: str = ""  # Gymnasium id of the task, instead of the recipe's or without a recipe
+    env: str = ""  # Gymnasium id of the task, or module:id; without a recipe, give --agent too
     agent: str = ""  # algorithm to train without a recipe, such as ppo or sac
     seed: int | None = None  # random seed of the run; default: the recipe's (SB3: seed)
 

@@ -24,8 +24,8 @@ class TrainOptions:
 
     out: str = ""  # folder of the run; default: runs/NAME-sSEED
     record: str = ""  # folder to write the result into, as RECIPE-sSEED.json
-    resume: bool = False  # continue the run in a folder, or the newest run of a recipe and seed
-    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
+    resume: bool = False  # continue a run: that of the folder named, or the newest of the recipe and seed
+    trust: bool = False  # allow files to name code: import their task (module:id), open paths in its arguments
 
 
 def command_train(args: list[str]) -> int:
@@ -89,7 +89,8 @@ def _help() -> None:
 
     print(f"{lines_of('train')}\n")
     after = f"agents: {', '.join(agents())}\nrecipes: {', '.join(entries())}\n"
-    after += "`cairn train NAME --help` shows every option of a recipe and its agent with its default."
+    after += "`cairn train NAME --help` shows every option of a recipe and its agent with its default;"
+    after += " without a recipe, `cairn train --env ENV --agent sac --help` does."
     show(Which, TrainOptions, prog="cairn train NAME", after=after)
 
 
