@@ -39,6 +39,8 @@ WRONG = [
     (["enjoy", "x"], "Did you mean watch? Write `cairn watch PATH`."),
     (["--verbose"], "there is no command '--verbose'."),
     ([""], "there is no command ''"),
+    (["check-env", "x"], "Did you mean doctor? Write `cairn doctor ENV`."),
+    (["tensorboard"], "Did you mean report?"),
     (["TRAIN"], "there is no command 'TRAIN'. Did you mean train?"),
     # what is no id
     (["train", "--env", "mine.py", "--agent", "dqn"], "mine.py is a file: write module:id, such as mine:Mine-v0"),
@@ -52,6 +54,12 @@ WRONG = [
     ([*FREE, "dqn", "--agent.clip", "0.2"], "--agent.clip is an option of ppo, and this run trains dqn"),
     # which recipe
     (["train", "ppo"], "there is no recipe 'ppo'. ppo is an algorithm; a recipe of it is cartpole-ppo."),
+    (["train", "CartPole-v1"], "CartPole-v1 is a task: write cartpole-dqn, cartpole-ppo, cartpole-a2c, "),
+    (["train", "cartpole-v1"], "or --env CartPole-v1 --agent ppo."),
+    (["train", "carpole"], "Did you mean one of cartpole-dqn, cartpole-ppo, "),
+    (["train", "lunarlander"], "For a task without a recipe, write --env ENV --agent ppo."),
+    (["tune", "cartpole-ppo", "--vary", "learning_rate"], "In Cairn it is lr."),
+    (["eval", "zoo/bipedal-sacc"], "Did you mean zoo/bipedal-sac?"),
     (["train", "cartpole-pop"], "there is no recipe 'cartpole-pop'. Did you mean cartpole-ppo?"),
     (["train", "cartpole-dqn", "--agent.clip", "0.2"], "--agent.clip is an option of ppo, and cartpole-dqn trains dqn"),
     (["train", ""], "there is no recipe ''"),
