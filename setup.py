@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot state: policies of zoo/ are copied into the package, and the native core is compiled.
+"""What pyproject.toml cannot state: policies and results are copied into the package, the native core is compiled.
 
 A machine without a C++ compiler installs Cairn without that core; `cairn native --build` makes it later.
 
@@ -17,6 +17,7 @@ PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
 FILES = [
     f"zoo/{name}/policy.{kind}" for name in PROJECT["tool"]["cairn"]["policies"] for kind in ("json", "safetensors")
 ]
+FILES += sorted(map(str, Path("results/recipes").glob("*.json")))  # `cairn list` and `cairn results` show them
 
 
 class BuildWithPolicies(build_py):

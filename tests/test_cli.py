@@ -86,11 +86,11 @@ def home(tmp_path, monkeypatch):
         (["train", "cartpole-ppo", "--start", f"{ZOO}/bipedal-ppo"], "has other observations or actions"),
         (
             ["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.layer-norm"],
-            "start from it with the same",
+            "to start from it, add --agent.no-layer-norm.",
         ),
         (
             ["train", "cartpole-dqn", "--start", f"{ZOO}/cartpole-dqn", "--agent.hidden", "8"],
-            "has agent.hidden (128, 128)",
+            "add --agent.hidden 128 128.",
         ),
         (
             ["train", "cartpole-ppo", "--expert", "zoo/cartpole-dqn"],

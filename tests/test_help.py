@@ -62,6 +62,28 @@ def test_a_default_is_told_once_and_only_if_there_is_one(args: list[str], capsys
         assert len(told) <= 1 or "None" not in told, option
 
 
+@pytest.mark.parametrize(
+    ("args", "rows"),
+    [
+        (["doctor"], ["  ENV                Gymnasium id of the task"]),
+        (["report"], ["  RUNS                 run folders, or folders"]),
+        (["bench"], ["  WHAT                    what to measure", "  ENV                     Gymnasium id"]),
+        (["train", "cartpole-ppo"], ["  --log {wandb,mlflow} ...", "  --agent.hidden INT ..."]),
+        (["train", "--env", "CartPole-v1", "--agent", "ppo"], ["usage: cairn train --env CartPole-v1 --agent ppo ["]),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else None,
+)
+def test_arguments_have_names_and_no_nested_brackets(
+    args: list[str], rows: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*args, "--help"])
+    shown = capsys.readouterr().out
+    assert all(any(line.startswith(row) for line in shown.splitlines()) for row in rows)
+    assert "[[" not in shown and "(default: )" not in shown and not re.search(r" $", shown, re.M)
+
+
 def test_every_command_is_in_the_usage_once_and_under_a_heading() -> None:
     listed = re.findall(r"^  cairn ([a-z-]+) ", USAGE, re.M)
     assert list(dict.fromkeys(listed)) == [name for name, _ in itertools.groupby(listed)] and {*listed} == {*NAMES}

@@ -15,6 +15,7 @@ from cairn.cli.main import main
 from cairn.core.terminal import columns, cut, readable, table, wrapped
 from cairn.doctor.finding import Finding
 from cairn.recipes import find
+from cairn.runs import progress
 from cairn.runs.progress import Progress
 from cairn.search import tune
 from cairn.search.sweep import Trial
@@ -155,6 +156,20 @@ def test_the_progress_line_fits(width: int, encoding: str, monkeypatch: pytest.M
     said = raw.getvalue().decode(encoding).replace("\x1b[2K", "").replace("\r", "\n").splitlines()
     assert max(map(len, said)) <= width and "123,456,789/1,000,000,000 steps" in "".join(said)
     assert ("±" if encoding == "utf-8" else "+/-") in "".join(said)
+
+
+def test_without_a_terminal_a_line_is_printed_every_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 59.0, 60.0, 61.0, 120.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(now))
+    line = Progress("run", 240, stream=io.StringIO())
+    for step in (59, 60, 61, 120):
+        line.show(step, f"return {step}.0")
+    line.done()
+    assert isinstance(line.stream, io.StringIO)
+    assert line.stream.getvalue().splitlines() == [
+        "run  60/240 steps  1/s  return 60.0  0:03:00 left",
+        "run  120/240 steps  1/s  return 120.0  0:02:00 left",
+    ]
 
 
 def test_what_has_no_terminal_is_80_columns_wide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,16 @@ def test_an_installed_package_finds_them_in_an_empty_folder(installed, tmp_path)
     assert {name: str(installed / "cairn" / "zoo" / name) for name in NEEDED} == json.loads(said.stdout)
 
 
+def test_recorded_results_come_with_the_package(installed, tmp_path):
+    """Results in the current folder come first."""
+    said = json.loads(run(installed, tmp_path, "-m", "cairn", "list", "--json").stdout)
+    assert next(row for row in said if row["recipe"] == "cartpole-ppo")["best"] == 500
+    assert "cartpole-ppo" in run(installed, tmp_path, "-m", "cairn", "results").stdout
+    (tmp_path / "results").mkdir()
+    said = json.loads(run(installed, tmp_path, "-m", "cairn", "list", "--json").stdout)
+    assert next(row for row in said if row["recipe"] == "cartpole-ppo")["best"] is None
+
+
 def test_a_recipe_with_an_expert_trains_in_an_empty_folder(installed, tmp_path):
     quick = ["--steps", "100", "--eval-every", "100", "--eval-episodes", "1", "--out", "run"]
     said = run(installed, tmp_path, "-m", "cairn", "train", "cartpole-dagger", *quick)

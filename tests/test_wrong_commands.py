@@ -25,6 +25,7 @@ def home(tmp_path, monkeypatch):
     (tmp_path / "others" / "notes.txt").write_text("mine too")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "unregistered.py").write_text("class Boat: pass")
     (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 no zip")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -38,9 +39,27 @@ WRONG = [
     (["enjoy", "x"], "Did you mean watch? Write `cairn watch PATH`."),
     (["--verbose"], "there is no command '--verbose'."),
     ([""], "there is no command ''"),
+    (["check-env", "x"], "Did you mean doctor? Write `cairn doctor ENV`."),
+    (["tensorboard"], "Did you mean report?"),
     (["TRAIN"], "there is no command 'TRAIN'. Did you mean train?"),
+    # what is no id
+    (["train", "--env", "mine.py", "--agent", "dqn"], "mine.py is a file: write module:id, such as mine:Mine-v0"),
+    (
+        ["train", "--env", "unregistered:Boat", "--agent", "dqn"],
+        'is a class without an id: add gymnasium.register("Boat-v0", Boat) to unregistered, then write'
+        " unregistered:Boat-v0.",
+    ),
+    (["eval", "bad.zip"], "convert it first: cairn import bad.zip --out bad, then name the folder bad."),
+    ([*FREE, "dqn", "--learning-rate", "1"], "`cairn train --env CartPole-v1 --agent dqn --help` shows them all."),
+    ([*FREE, "dqn", "--agent.clip", "0.2"], "--agent.clip is an option of ppo, and this run trains dqn"),
     # which recipe
     (["train", "ppo"], "there is no recipe 'ppo'. ppo is an algorithm; a recipe of it is cartpole-ppo."),
+    (["train", "CartPole-v1"], "CartPole-v1 is a task: write cartpole-dqn, cartpole-ppo, cartpole-a2c, "),
+    (["train", "cartpole-v1"], "or --env CartPole-v1 --agent ppo."),
+    (["train", "carpole"], "Did you mean one of cartpole-dqn, cartpole-ppo, "),
+    (["train", "lunarlander"], "For a task without a recipe, write --env ENV --agent ppo."),
+    (["tune", "cartpole-ppo", "--vary", "learning_rate"], "In Cairn it is lr."),
+    (["eval", "zoo/bipedal-sacc"], "Did you mean zoo/bipedal-sac?"),
     (["train", "cartpole-pop"], "there is no recipe 'cartpole-pop'. Did you mean cartpole-ppo?"),
     (["train", "cartpole-dqn", "--agent.clip", "0.2"], "--agent.clip is an option of ppo, and cartpole-dqn trains dqn"),
     (["train", ""], "there is no recipe ''"),
@@ -459,6 +478,16 @@ def test_a_zoo_entry_or_a_run_is_pointed_at(home, capsys):
             main(["eval", name])
         assert f"there is no {name}; name a run folder" in (said := capsys.readouterr().err)
         assert f"Did you mean {folder}?" in said
+
+
+def test_a_second_run_names_the_first(home, capsys):
+    args = [*FREE, "dqn", "--steps", "10", "--eval-every", "10", "--eval-episodes", "1", "--seed", "1"]
+    for told in ("", "cairn: runs/dqn-CartPole-v1-s1 holds a run already; this one is written to runs/"):
+        with pytest.raises(SystemExit):
+            main(args)
+        said = " ".join(capsys.readouterr().err.split())
+        assert said.startswith(told) and ("holds a run already" in said) == bool(told)
+    assert (home / "runs" / "dqn-CartPole-v1-s1-2").is_dir()
 
 
 def test_the_environment_of_a_run_cannot_change(home, capsys):

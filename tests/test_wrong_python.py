@@ -125,6 +125,8 @@ HABITS: list[tuple[Callable[[], Any], str]] = [
     (lambda: PPO(CART, n_envs=3), "In Cairn it is envs"),
     (lambda: PPO(CART, policy_kwargs={"net_arch": [64]}), "In Cairn it is hidden"),
     (lambda: PPO(CART, verbose=1), "progress is always shown"),
+    (lambda: PPO("MlpPolicy", Shown()), "follows from the observation space. Write PPO(env)."),
+    (lambda: PPO("MlpPolicy", "CartPole-v1"), "Write PPO('CartPole-v1')."),
     (lambda: PPO(CART, tensorboard_log="x"), "TensorBoard logs are written to tb/"),
     (lambda: PPO(CART, use_sde=True), "state-dependent exploration is not offered"),
     (lambda: DQN(CART, buffer_size=10), "In Cairn it is capacity"),

@@ -51,7 +51,7 @@ Sample = tuple[str, Path, Callable[[Path], Any]]  # a name, a folder or a file t
 
 def samples(root: Path) -> list[Sample]:
     """A valid sample of each kind of file, and who reads it."""
-    from tests.interop.zips import actor_critic, choice, seen, statistics, write
+    from tests.interop.zips import actor_critic, choice, old, seen, statistics, write
 
     from cairn.algorithms import DQNConfig, SACConfig, build
     from cairn.algorithms.imitation import demos
@@ -93,8 +93,10 @@ def samples(root: Path) -> list[Sample]:
     (run / "score.json").write_text(json.dumps({"mean": 3.0, "success": None}))
     np.savez(run / "evaluations.npz", timesteps=np.arange(1, 9), results=np.ones((8, 2)), ep_lengths=np.ones((8, 2)))
     save_policy(run / "best", dqn, Task("CartPole-v1"), {"seed": 0})
+    (root / "older").mkdir()
     zips = root / "ppo-CartPole-v1.zip"
     write(zips, "ppo", dict(actor_critic(4, 2)), seen(4), choice(2))
+    older = write(root / "older" / "ppo-CartPole-v1.zip", "ppo", old(dict(actor_critic(4, 2))), seen(4), choice(2))
     (root / "vec.pkl").write_bytes(statistics(np.zeros(4), np.ones(4)))
     fresh = build(DQNConfig(hidden=(8,)), spec)
     return [
@@ -106,6 +108,7 @@ def samples(root: Path) -> list[Sample]:
         ("demos", root / "demos.npz", lambda path: demos.read(path, spec)),
         ("run folder", run, lambda path: page(gather([path]))),
         ("sb3 zip", zips, sb3.read),
+        ("sb3 zip, older", older, sb3.read),
         ("normaliser", root / "vec.pkl", lambda path: sb3.read_statistics(path, {"": 4})),
     ]
 
@@ -195,7 +198,7 @@ def mutated_zip(data: bytes, rng: random.Random) -> bytes:
         else:
             body = mutated_json(body, rng)
         members[name] = json.dumps(body).encode()
-    elif name == "policy.pth" and rng.random() < 0.6:
+    elif name == "policy.pth" and members[name][:2] == b"PK" and rng.random() < 0.6:
         members[name] = mutated_zip(members[name], rng)
     else:
         members[name] = mutated_bytes(members[name], rng)

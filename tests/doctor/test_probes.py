@@ -182,7 +182,7 @@ def test_what_is_told_at_the_limit_and_what_is_meant_are_both_named():
     for fault, told in (("limit is death", "truncated=False"), ("limit is both", "truncated=True")):
         [finding] = found(puck(fault), ends.limit)
         assert "limit of 60 steps" in finding.what and "step 60" in finding.remedy
-        assert f"told: terminated=True, {told}" in finding.evidence.replace(" and", ",")
+        assert f"terminated=True, {told}" in finding.evidence.replace(" and", ",")
         assert "expected: terminated=False, truncated=True" in finding.evidence
 
 

@@ -11,6 +11,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given
+from hypothesis import settings as limits
+from hypothesis import strategies as st
 from torch.nn.functional import elu, linear
 
 from cairn import CairnError
@@ -18,7 +21,9 @@ from cairn.algorithms import ImportedConfig, build
 from cairn.cli.main import main
 from cairn.core.types import Discrete, Spec
 from cairn.envs.task import Task
+from cairn.interop.sb3.archive import TENSORS
 from cairn.interop.sb3.importer import read
+from cairn.interop.sb3.old_tensors import old_tensors
 from cairn.recipes.recipe import Recipe
 from cairn.runs.checkpoint import load_policy, save_policy
 from cairn.runs.evaluation import as_policy
@@ -32,6 +37,7 @@ from tests.interop.zips import (
     dumps,
     kind,
     off_policy,
+    old,
     packed,
     parted,
     seen,
@@ -213,6 +219,31 @@ def test_it_acts_as_its_weights_dictate(case, tmp_path):
     mine = actions(again(saved, tmp_path / "policy").agent, obs)
     assert mine.shape == expected.shape and len(np.unique(expected)) > 1
     assert np.abs(mine - expected).max() < 1e-6
+
+
+def test_tensors_that_an_older_torch_saved_are_the_same(tmp_path):
+    """Parameters, parts of one storage, and other numbers than floats too."""
+    whole = torch.arange(12.0)
+    parts = {"a": whole[:6].view(2, 3), "b": whole[6:].view(3, 2).T, "c": torch.tensor([2, 3]), "d": torch.tensor(1.5)}
+    parts["e"] = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
+    for name, tensor in old_tensors(old(parts), TENSORS, "it").items():
+        assert tensor.dtype == parts[name].dtype and torch.equal(tensor, parts[name])
+    w = actor_critic(4, 2)
+    new = read(write(tmp_path / "new.zip", "ppo", dict(w), *CARTPOLE), env="CartPole-v1")
+    same = read(write(tmp_path / "old.zip", "ppo", old(dict(w)), *CARTPOLE), env="CartPole-v1")
+    assert np.array_equal(actions(same.agent, rows(4)), actions(new.agent, rows(4)))
+
+
+@limits(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_tensors_of_an_older_torch_are_read_or_refused(data, tmp_path_factory):
+    blob = bytearray(old({"a": torch.ones(2, 3), "b": torch.zeros(2)}))
+    for _ in range(data.draw(st.integers(0, 3))):
+        blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.getbasetemp() / "old.zip"
+    write(path, "ppo", bytes(blob[: data.draw(st.integers(0, len(blob)))]), *CARTPOLE)
+    with pytest.raises(CairnError):
+        read(path, env="CartPole-v1")
 
 
 def test_nothing_of_theirs_is_imported(tmp_path):
@@ -403,6 +434,19 @@ def test_import_eval_watch(tmp_path, capsys):
     assert json.loads(said.out)["env"] == "CartPole-v1"
     cairn("watch", tmp_path / "policy", "--out", tmp_path / "v.mp4", capsys=capsys)
     assert (tmp_path / "v.mp4").stat().st_size > 1000
+
+
+def test_the_statistics_beside_a_zip_are_found(tmp_path, capsys):
+    """Under the name that the zip has, and whatever --normalizer says comes first."""
+    path = write(tmp_path / "ppo-CartPole-v1.zip", "ppo", dict(actor_critic(4, 2)), *CARTPOLE, _last_original_obs=[1])
+    alone = cairn("import", path, "--out", tmp_path / "alone", capsys=capsys).out
+    assert "it was trained with VecNormalize; name its file (.pkl) with --normalizer." in " ".join(alone.split())
+    (tmp_path / "ppo-CartPole-v1.vecnormalize.pkl").write_bytes(statistics(np.full(4, 3.0), np.ones(4)))
+    said = cairn("import", path, "--out", tmp_path / "found", capsys=capsys).out
+    assert "are normalised by ppo-CartPole-v1.vecnormalize.pkl." in " ".join(said.split())
+    found = load_policy(tmp_path / "found").agent
+    assert found.cfg.normalise and not load_policy(tmp_path / "alone").agent.cfg.normalise
+    assert (found.policy_parts["statistics"].mean == 3).all()
 
 
 def test_the_task_is_told_by_the_name_or_by_a_word(tmp_path):

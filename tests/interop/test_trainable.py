@@ -161,10 +161,11 @@ def test_a_run_starts_from_it(imported, tmp_path, monkeypatch, capsys):
     assert np.abs(apart).max() < 0.1  # the statistics of observations moved a little
 
     said = cairn_says(capsys, *base, "--steps", 32, "--out", "other", code=2)
-    assert f"{start} was trained with agent.clip_obs 1.5; start from it with the same, not 10.0." in said
+    same = "add --agent.clip-obs 1.5 --agent.normalise-obs."
+    assert f"the policy in {start} was trained with other settings; to start from it, {same}" in said
     narrow = [*settings, "--agent.hidden", 8, "--steps", 32, "--out", "narrow"]
     said = cairn_says(capsys, *base, *narrow, code=2)
-    assert f"{start} has agent.hidden (64, 64); start from it with the same, not (8,)." in said
+    assert "to start from it, add --agent.hidden 64 64." in said
 
 
 BOX, TWO = Spec((3,), "float32", Box((1,), (-1.0,), (1.0,))), Spec((3,), "float32", Discrete(2))

@@ -106,6 +106,13 @@ def write(path, algorithm, tensors, obs, action, settings=None, **data):
     return path
 
 
+def old(tensors):
+    """Named tensors as torch wrote them before 1.6."""
+    file = io.BytesIO()
+    torch.save(tensors, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
 class Weights(dict):
     """Named tensors of layers that are about as wide awake as trained ones."""
 

@@ -121,7 +121,7 @@ def test_what_a_start_would_mean_otherwise_is_refused_in_every_part(tmp_path):
     cfg = DAggerConfig(learner=BCConfig(hidden=(8,), activation="relu"))
     save_policy(tmp_path / "relu", build(cfg, SPEC), Task("Pendulum-v1"), {})
     other = build(replace(cfg, learner=replace(cfg.learner, activation="tanh")), SPEC)
-    with pytest.raises(CairnError, match=r"agent\.learner\.activation relu"):
+    with pytest.raises(CairnError, match=r"add learner\.activation='relu'"):
         checkpoint.load_start(tmp_path / "relu", other)
 
 

@@ -67,7 +67,8 @@ class DQNConfig:
     target_every: Count = 250  # gradient steps between target network updates (SB3: target_update_interval, in steps)
     max_norm: Positive = 10.0  # largest norm of a gradient; longer ones are scaled down (SB3: max_grad_norm)
     adam_eps: Positive = 1e-8  # epsilon of Adam; larger values shorten the steps of small gradients
-    q_range: tuple[float, ...] | None = None  # (min, max) of a return, to clip targets; None: no clipping
+    # smallest and largest possible return; targets are clipped to them; None: no clipping
+    q_range: tuple[float, ...] | None = None
     normalise: bool = False  # normalise observations and goals by running mean and std (SB3: VecNormalize)
     clip_obs: Positive = 5.0  # normalised observations are clipped to ± this (SB3: VecNormalize clip_obs)
     activation: Activation = "relu"  # activation function of the hidden layers (SB3: policy_kwargs activation_fn)

@@ -117,11 +117,13 @@ def task_again(saved: Task, env: Any, wrappers: Any, path: Path) -> Task:
         return replace(env, wrappers=(*env.wrappers, *more))
     if saved.wrappers and not more:
         told = ", ".join(one.what for one in saved.wrappers)
-        raise CairnError(f"{path} was trained in wrappers ({told}), which no file holds; give them: wrappers=[...].")
+        raise CairnError(
+            f"{path} was trained in wrappers ({told}); their code is not saved, so give them again: wrappers=[...]."
+        )
     if env is None:
         if saved.make is not None:
             raise CairnError(
-                f"{path} was trained on {saved.id}, {saved.make.what}, which no file holds; give it:"
+                f"{path} was trained on {saved.id}, {saved.make.what}; its code is not saved, so give it again:"
                 " load(path, env=...)."
             )
         return replace(saved, wrappers=more)

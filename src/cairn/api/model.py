@@ -56,8 +56,9 @@ def _sb3_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """A better message for `PPO("MlpPolicy", env)`; "" for other calls."""
     name = type(args[0]).__name__
     if len(args) > 1 and isinstance(args[1], str) and args[1].endswith("Policy"):
-        env = short(args[2] if len(args) > 2 else kwargs.get("env"))
-        return f"{name} takes no policy ({args[1]!r}): {WITHOUT['policy']}. Write {name}({env})."
+        env = args[2] if len(args) > 2 else kwargs.get("env")
+        shown = short(env) if isinstance(env, str) else "env"
+        return f"{name} takes no policy ({args[1]!r}): {WITHOUT['policy']}. Write {name}({shown})."
     if len(args) > 2:
         return f"{name} takes one environment; settings are given by name, such as {name}(env, lr=3e-4)."
     if "env" not in kwargs and len(args) == 1:

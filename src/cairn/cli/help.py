@@ -47,19 +47,30 @@ def show(*sources: Any, prog: str, after: str = "") -> NoReturn:
         lines = [readable(line).rstrip() for line in printed.getvalue().splitlines()]
         first = next(i for i, line in enumerate(lines) if not line)  # the end of tyro's usage, which may be too wide
         places = " ".join(f.path[-1].upper() for f in options(shown) if f.positional)
-        print("\n".join([f"usage: {prog} {places} [OPTIONS]".replace("  ", " "), _clear("\n".join(lines[first:]))]))
+        options_shown = _clear(_with_names("\n".join(lines[first:]), places.split()))
+        print("\n".join([f"usage: {prog} {places} [OPTIONS]".replace("  ", " "), options_shown]))
         below = wrapped(f"{after}\n{SCHEDULES}".strip() if _has_schedules(sources) else after, "  ")
         print(below, end="\n" if below else "")
         raise SystemExit(0) from None
     raise AssertionError("tyro exits after it has printed a help")
 
 
+def _with_names(text: str, places: list[str]) -> str:
+    """The rows of positional arguments with their names, as in the usage, where tyro shows only their types."""
+    names = iter(places)
+    head, _, rest = text.partition("positional arguments")
+    rows, options_title, below = rest.partition("options\n")
+    rows = re.sub(r"^(  )(\S.*?)(?=  |$)", lambda m: m[1] + next(names, m[2]).ljust(len(m[2])), rows, flags=re.M)
+    return f"{head}positional arguments{rows}{options_title}{below}" if rest else text
+
+
 def _clear(text: str) -> str:
-    """The options without remarks that nothing is set: "{None}|" before a type, and empty defaults."""
+    """The options without remarks that nothing is set ("{None}|" before a type, empty defaults) and nested brackets."""
+    text = re.sub(r"\[([^][]+) \[\1 \.\.\.\]\]", lambda m: f"{m[1]} ...".ljust(len(m[0])), text)
     text = re.sub(r"\{None\}\|(\S+)( {2,})?", lambda m: m[1] + (m[2] + " " * len("{None}|") if m[2] else ""), text)
     # the text itself may say what None means, such as "default: the recipe's (SB3: seed)"
     text = re.sub(r"(default: (?:[^()]|\(SB3:[^()]*\))*?)\s+\(default:\s+None\)", r"\1", text)
-    return re.sub(r"\s+\(default:\s+\'\'\)", "", text)
+    return re.sub(r"\s+\(default:\s+(\'\')?\)| +$", "", text, flags=re.M)
 
 
 class Printed(io.StringIO):

@@ -119,6 +119,7 @@ COMMANDS: Mapping[str, Callable[[], Mapping[str, Command]]] = {
 OTHER_NAMES = {"learn": "train", "run": "train", "resume": "train", "evaluate": "eval", "enjoy": "watch"}
 OTHER_NAMES |= {"test": "eval", "play": "watch", "video": "watch", "recipes": "list", "ls": "list", "check": "doctor"}
 OTHER_NAMES |= {"optimize": "tune", "benchmark": "bench", "record": "demos", "load": "import", "plot": "report"}
+OTHER_NAMES |= {"tensorboard": "report", "check-env": "doctor", "check_env": "doctor"}
 
 
 def _command(name: str) -> Command:

@@ -52,9 +52,9 @@ class ExportArgs:
     out: Path | None = None  # folder to write the policy into
     half: bool = False  # store the weights in that folder in half precision, at half the size
     onnx: Path | None = None  # ONNX file to write: observations in, the environment's actions out
-    torchscript: Path | None = None  # TorchScript file to write, of the same inputs and outputs
+    torchscript: Path | None = None  # TorchScript file to write, with the same inputs and outputs
     sb3: Path | None = None  # zip to write for Stable-Baselines3: of a ppo, a2c, dqn, sac or td3
-    trust: bool = False  # import the policy's task (module:id), whose spaces a zip needs
+    trust: bool = False  # import the policy's task (module:id); --sb3 needs its spaces
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,11 @@ def command_import(args: list[str]) -> int:
 
     prepare_headless()
     policy_folder(options.out)
-    saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer)
+    saved = read(options.path, env=options.env, env_args=options.env_args, normalizer=options.normalizer, beside=True)
     save_policy(options.out, saved.agent, saved.task, saved.about)
     note = f" But {saved.about['note']}" if "note" in saved.about else ""
+    if saved.about["normalizer"] is not None:
+        note = f" Its observations are normalised by {saved.about['normalizer']}."
     kind = saved.agent.cfg.algorithm
     print(wrapped(f"{options.out}: {options.path.name}, a policy of {kind} for {saved.task.id}.{note}", "  "))
     return 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Which:
     """Options that say which recipe or run is meant. They are read before the recipe, and its options, are known."""
 
-    env: str = ""  # Gymnasium id of the task, instead of the recipe's or without a recipe
+    env: str = ""  # Gymnasium id of the task, or module:id; without a recipe, give --agent too
     agent: str = ""  # algorithm to train without a recipe, such as ppo or sac
     seed: int | None = None  # random seed of the run; default: the recipe's (SB3: seed)
 
@@ -107,7 +107,7 @@ def changed(
     def elsewhere(setting: str) -> str:
         return _of_other_agents(base, setting, command)
 
-    prog = f"cairn {command} {base.name}"
+    prog = _trains(base, command)
     recipe, given = parse_changes(base, words, prog=prog, beside=beside, refused=refused, elsewhere=elsewhere)
     from cairn.recipes.recipe import on_its_task
 
@@ -120,6 +120,14 @@ def changed(
     return recipe
 
 
+def _trains(base: Recipe, command: str) -> str:
+    """The command that trains this recipe, without its options."""
+    from cairn.algorithms.registry import agent_name
+
+    known = base.name in entries()
+    return f"cairn {command} {base.name if known else f'--env {base.env} --agent {agent_name(base.agent)}'}"
+
+
 def _of_other_agents(base: Recipe, setting: str, command: str) -> str:
     """A sentence with the algorithms that have a setting, and a recipe of one; "" if none has it."""
     from cairn.algorithms.registry import agent_name, owners
@@ -130,7 +138,8 @@ def _of_other_agents(base: Recipe, setting: str, command: str) -> str:
     shipped = next((name for name, entry in entries().items() if entry.agent == found[0]), "")
     flag = f"--agent.{setting.replace('_', '-')}"
     example = f"; for {found[0]} write cairn {command} {shipped} {written(flag)}" if shipped else ""
-    return f"{flag} is an option of {', '.join(found)}, and {base.name} trains {kind}{example}."
+    this = base.name if base.name in entries() else "this run"
+    return f"{flag} is an option of {', '.join(found)}, and {this} trains {kind}{example}."
 
 
 # -- of a run

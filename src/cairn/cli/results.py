@@ -15,11 +15,15 @@ from cairn.cli.options import parse
 from cairn.cli.paths import writable_folder
 from cairn.cli.usage import Command
 from cairn.core.errors import CairnError
+from cairn.core.places import PACKAGE, checkout
 
 if TYPE_CHECKING:
     from cairn.recipes.recipe import Recipe
     from cairn.runs.checkpoint import Saved
     from cairn.runs.evaluation import Score
+
+
+RESULTS = Path("results")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class ListArgs:
 class ResultsArgs:
     """Show the recorded results of each recipe: interquartile mean over seeds, interval or range, and target."""
 
-    folder: Path = Path("results")  # folder of recorded results
+    folder: Path = RESULTS  # folder of recorded results; default: ./results, else those that come with Cairn
     json: bool = False  # print one JSON object instead of a table
 
 
@@ -42,7 +46,7 @@ def command_list(args: list[str]) -> int:
     from cairn.evidence.recorded import recipe_rows, text_table
 
     options = parse(ListArgs, args, prog="cairn list")
-    rows = recipe_rows(Path("results"))
+    rows = recipe_rows(_recorded(RESULTS))
     print(json.dumps(rows, indent=2) if options.json else text_table(rows))
     return 0
 
@@ -53,11 +57,18 @@ def command_results(args: list[str]) -> int:
     from cairn.evidence.recorded import text_table
     from cairn.evidence.table import result_rows
 
-    rows = result_rows(options.folder)
+    rows = result_rows(_recorded(options.folder))
     if not rows:
         raise CairnError(f"{options.folder} holds no recorded result; `cairn train NAME --record FOLDER` writes one.")
     print(json.dumps(rows) if options.json else text_table(rows))
     return 0
+
+
+def _recorded(folder: Path) -> Path:
+    """This folder, or the results that come with Cairn where the usual folder does not exist."""
+    root = checkout()
+    packaged = PACKAGE / RESULTS if root is None else root / RESULTS
+    return packaged if folder == RESULTS and not folder.is_dir() else folder
 
 
 def must_be_recordable(recipe: Recipe, folder: Path) -> None:

@@ -32,13 +32,13 @@ class SweepOptions:
 
     seeds: str = "5"  # seeds: 5 is 1 to 5; 101-108 is 101 to 108; 1,2,7 are these three
     jobs: Count = 1  # trainings that run at the same time on this machine
-    together: bool = False  # train all seeds in one process, whose updates run at once on a GPU
+    together: bool = False  # train all seeds in one process; on a GPU their updates are computed together
     on: str = ""  # train on a Ray cluster: ray (on this machine), auto, HOST:6379 or ray://HOST:10001
     cpus: Count = 1  # cores of each training, with --on
     gpus: Natural = 0  # GPUs of each training, with --on
     episodes: Count = 100  # evaluation episodes of each best policy
     out: str = ""  # folder of the runs; default: runs/sweep-NAME
-    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
+    trust: bool = False  # allow files to name code: import their task (module:id), open paths in its arguments
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TuneOptions:
     gpus: Natural = 0  # GPUs of each training, with --on
     vary: str = ""  # agent settings to vary, separated by commas, such as lr,gamma; default: the usual ones
     out: str = ""  # folder of the trials; default: runs/tune-NAME
-    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
+    trust: bool = False  # allow files to name code: import their task (module:id), open paths in its arguments
 
 
 def command_sweep(args: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from cairn.cli.options import asks_for_help, parse_known, peek
 from cairn.cli.paths import import_from_here
 from cairn.cli.recipes import Which, agents, changed, named, to_resume, to_start
 from cairn.cli.usage import Command, lines_of
-from cairn.core.terminal import wrapped
+from cairn.core.terminal import columns, wrapped
 
 if TYPE_CHECKING:
     from cairn.runs.train import Outcome
@@ -23,8 +24,8 @@ class TrainOptions:
 
     out: str = ""  # folder of the run; default: runs/NAME-sSEED
     record: str = ""  # folder to write the result into, as RECIPE-sSEED.json
-    resume: bool = False  # continue the run in a folder, or the newest run of a recipe and seed
-    trust: bool = False  # import a task (module:id) that a file names, and open the paths in its arguments
+    resume: bool = False  # continue a run: that of the folder named, or the newest of the recipe and seed
+    trust: bool = False  # allow files to name code: import their task (module:id), open paths in its arguments
 
 
 def command_train(args: list[str]) -> int:
@@ -44,7 +45,7 @@ def command_train(args: list[str]) -> int:
     from cairn.cli.results import must_be_recordable, scored
     from cairn.doctor.watchers import watching
     from cairn.report.video import prepare_headless
-    from cairn.runs.folder import check_name, new_folder
+    from cairn.runs.folder import check_name, is_run, new_folder, run_folder
     from cairn.runs.locate import RUNS
     from cairn.runs.train import train
 
@@ -52,6 +53,10 @@ def command_train(args: list[str]) -> int:
     if folder is None:
         name = recipe.name if recipe.name == base.name else check_name(recipe.name)
         folder = new_folder(RUNS, name, recipe.seed)
+        first = run_folder(RUNS, name, recipe.seed)
+        if folder != first and is_run(first):
+            note = f"cairn: {first} holds a run already; this one is written to {folder}."
+            print(wrapped(note, "  ", width=columns(sys.stderr)), file=sys.stderr)
     if options.record:
         must_be_recordable(recipe, Path(options.record))  # fail now, not after hours of training
     outcome = train(recipe, folder, resume=options.resume, watch=watching)
@@ -84,7 +89,8 @@ def _help() -> None:
 
     print(f"{lines_of('train')}\n")
     after = f"agents: {', '.join(agents())}\nrecipes: {', '.join(entries())}\n"
-    after += "`cairn train NAME --help` shows every option of a recipe and its agent with its default."
+    after += "`cairn train NAME --help` shows every option of a recipe and its agent with its default;"
+    after += " without a recipe, `cairn train --env ENV --agent sac --help` does."
     show(Which, TrainOptions, prog="cairn train NAME", after=after)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 Command = Callable[[list[str]], int]  # the arguments after its name -> the exit code
 
-USAGE = """cairn: reinforcement learning for tasks whose reward is far away
+USAGE = """cairn: reinforcement learning for tasks with sparse or distant rewards
 
 Train:
   cairn train NAME [--seed 3] [--steps N] [--agent.gamma 0.95] [--out FOLDER]
@@ -38,7 +38,7 @@ Look at policies and runs:
 
 Your own task:
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]
-      find out why a task does not learn
+      find out what keeps an agent from learning a task
   cairn new-env NAME [--goal] [--out FOLDER]
       write a template of a task of your own, and its test
 

@@ -77,12 +77,28 @@ def keywords(cls: type[T]) -> type[T]:
 
 def option(name: str, value: str = "") -> str:
     """A setting as the reader of a message writes it: `--time-limit 100` in a shell, `time_limit=100` in Python."""
-    if os.environ.get(FRONT) == "command":
+    if commanded():
         return f"--{name.replace('_', '-')} {value}".rstrip()
     word = name.rpartition(".")[2]
     if not value:
         return word
     return f"{word}={value}" if value[0].isdigit() else f'{word}="{value}"'
+
+
+def commanded() -> bool:
+    """Whether messages are for a shell; otherwise they are for Python."""
+    return os.environ.get(FRONT) == "command"
+
+
+def agent_setting(name: str, value: Any) -> str:
+    """A setting of an agent with its value: `--agent.hidden 64 64` in a shell, `hidden=(64, 64)` in Python."""
+    if not commanded():
+        return f"{name}={value!r}"
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--agent.{flag}" if value else f"--agent.no-{flag}"
+    words = value if isinstance(value, (tuple, list)) else [value]
+    return " ".join([f"--agent.{flag}", *map(str, words)])
 
 
 @contextmanager

@@ -101,13 +101,13 @@ class View:
             mine = [int(i) - part.at.start for i in self.index[columns] if part.at.start <= i < part.at.stop]
             if mine:
                 more = f" and {len(mine) - SHOWN} more" if len(mine) > SHOWN else ""
-                words = f"entries {', '.join(map(str, mine[:SHOWN]))}{more}"
+                words = f"{'entry' if len(mine) == 1 else 'entries'} {', '.join(map(str, mine[:SHOWN]))}{more}"
                 told.append(words + (f" of {part.name!r}" if part.name else ""))
         return "; ".join(told)
 
     def entry(self, column: int) -> str:
         """A thinned column in words: entry 1 of 'speed'."""
-        return self.named(np.array([column])).replace("entries", "entry")
+        return self.named(np.array([column]))
 
     def bounds(self, space: spaces.Space[Any]) -> tuple[Array, Array]:
         """The bounds of thinned columns, [thinned] each; infinite where the observation space has none."""

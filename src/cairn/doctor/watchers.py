@@ -265,11 +265,11 @@ def limit_terminates(w: Watch, now: Moment) -> Verdict:
     if w.episodes and all(e.success for e in w.episodes if e.length == w.longest):
         return None
     evidence = (
-        f"told: terminated=True, in {times} of {w.ended} episodes after exactly {w.longest} steps, none went on longer;"
-        " meant: terminated=False, truncated=True"
+        f"terminated=True, truncated=False after exactly {w.longest} steps in {times} of {w.ended} episodes, and no"
+        " episode was longer; expected: terminated=False, truncated=True"
     )
     remedy = f"Return truncated=True at step {w.longest}: a value that ends at the limit is too low everywhere."
-    what = f"The time limit of {w.longest} steps is reported as a termination, and a truncation is meant."
+    what = f"The time limit of {w.longest} steps is reported as a termination; it should be a truncation."
     return "warning", what, evidence, remedy
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import gymnasium as gym
 
@@ -55,6 +56,14 @@ def installed(module: str) -> bool:
     return importlib.util.find_spec(module.partition(".")[0]) is not None
 
 
+def _defines(module: str, name: str) -> bool:
+    """Whether a module's file has a class of this name; imports nothing but the packages around the module."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return False
+    return re.search(rf"^class {re.escape(name)}\b", Path(spec.origin).read_text(errors="replace"), re.M) is not None
+
+
 def why_unknown(task: str) -> str:
     """Why no task of this id is registered and what to write instead, in one sentence."""
     package, (module, _, name) = package_of(task), task.rpartition(":")
@@ -67,6 +76,11 @@ def why_unknown(task: str) -> str:
         return f"{name} is registered by {package.module}: write {package.module}:{name}."
     if module and not installed(module):
         return f"environment {task} names a module {module!r}, which is neither installed nor in the current folder."
+    if module and _defines(module, name):
+        line = f'gymnasium.register("{name}-v0", {name})'
+        return f"{name} in {module} is a class without an id: add {line} to {module}, then write {module}:{name}-v0."
+    if task.endswith(".py"):
+        return f"{task} is a file: write module:id, such as {Path(task).stem}:Mine-v0, where it registers Mine-v0."
     near = nearest(name, gym.registry)
     if near is not None:
         return f"there is no environment {task!r}. Did you mean {f'{module}:' * bool(module)}{near}?"

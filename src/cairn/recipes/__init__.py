@@ -33,7 +33,16 @@ def _instead(name: str, known: Mapping[str, Entry]) -> str:
     if found is not None:
         return f" Did you mean {found}?"
     shipped = next((one for one, entry in known.items() if entry.agent == name.lower()), None)
-    return f" {name} is an algorithm; a recipe of it is {shipped}." if shipped is not None else ""
+    if shipped is not None:
+        return f" {name} is an algorithm; a recipe of it is {shipped}."
+    task = nearest(name, {entry.task for entry in known.values()})
+    if task is not None:
+        theirs = ", ".join(one for one, entry in known.items() if entry.task == task)
+        return f" {task} is a task: write {theirs}, or --env {task} --agent ppo."
+    family = nearest(name, {one.partition("-")[0] for one in known})
+    if family is not None:
+        return f" Did you mean one of {', '.join(one for one in known if one.partition('-')[0] == family)}?"
+    return " For a task without a recipe, write --env ENV --agent ppo."
 
 
 def find(name: str) -> Recipe:

@@ -31,13 +31,13 @@ class Recipe:
     target: float | None = None  # score that counts as solved; None: no target, all steps are run
     metric: Literal["return", "success"] = "return"  # score: mean episode return, or success rate from 0 to 1
     hold: Count = 2  # consecutive evaluations at the target before the run stops early
-    # goals that hindsight puts into stored transitions; off: none (SB3: HerReplayBuffer goal_selection_strategy)
+    # where hindsight takes its new goals from; off: no hindsight (SB3: HerReplayBuffer goal_selection_strategy)
     hindsight: Literal["off", "future", "final", "episode", "random"] = "off"
     hindsight_k: Natural = 4  # relabelled transitions per original one (SB3: n_sampled_goal)
     envs: Envs = 1  # number of parallel environments (SB3: n_envs)
     vector: Backend = "sync"  # how environments are stepped: sync in one process, async in several (SB3: vec_env_cls)
     workers: Parallel = 0  # processes of async or samplers of ray; 0: one per CPU core
-    # processes that share the learning, each with its part of the environments, of every batch and of the replay buffer
+    # processes that train one run together; each takes its share of --envs, of every batch and of the replay buffer
     learners: Learning = 1
     ray_address: str = ""  # address of a Ray cluster; "": start a local one
     env_timeout: NonNegative = 120.0  # seconds an environment may take for one step; 0: no limit
@@ -45,7 +45,7 @@ class Recipe:
     time_feature: bool = False  # append the remaining share of the time limit to the observation
     history: Count = 1  # number of stacked observations, newest last (SB3: VecFrameStack n_stack)
     reward_floor: float | None = None  # clip rewards below this in training; evaluation uses the true rewards
-    # resets before a training episode: 1 to this many, at random; for simulators whose reset keeps state
+    # resets before a training episode, at random from 1 to this many; for simulators whose reset keeps old state
     resets: Count = 1
     # use the action masks of a task that has them, with algorithms that can (sb3-contrib: MaskablePPO)
     action_masks: bool = True

@@ -14,7 +14,7 @@ from torch import Tensor
 from cairn.algorithms.registry import AgentConfig, agent_name
 from cairn.algorithms.settings import as_trainable, setting, weights_meaning
 from cairn.core.agent import Agent
-from cairn.core.calls import option
+from cairn.core.calls import agent_setting, commanded, option
 from cairn.core.errors import CairnError
 from cairn.core.serialise import from_json, to_json
 from cairn.core.state import pack, unpack
@@ -133,7 +133,7 @@ def about_policy(path: Path) -> dict[str, Any]:
 
 def load_zip(path: Path, *, task: Task | None = None, normalizer: Path | None = None) -> Saved:
     """A policy in a zip of Stable-Baselines3, read as data; without `task`, the file's name gives the task."""
-    found = read(path, task=task, normalizer=normalizer or normalizer_beside(path))
+    found = read(path, task=task, normalizer=normalizer, beside=True)
     return Saved(found.agent, found.task, found.about)
 
 
@@ -155,19 +155,21 @@ def load_start(path: Path, agent: Agent, task: Task | None = None) -> str:
         raise CairnError(
             f"{path} has other observations or actions: {saved.spec.brief}, and this task has {agent.spec.brief}."
         )
-    theirs, mine = weights_meaning(saved.cfg), weights_meaning(agent.cfg)
-    for name in sorted(theirs.keys() | mine.keys()):
-        if theirs.get(name) != mine.get(name):
-            told = f"agent.{name} {theirs.get(name)}; start from it with the same, not {mine.get(name)}."
-            raise CairnError(f"{path} was trained with {told}")
-    widths, wanted = (setting(one.cfg, "hidden", None) for one in (saved, agent))
-    if widths != wanted and not sees_images(agent.spec):
-        raise CairnError(f"{path} has agent.hidden {widths}; start from it with the same, not {wanted}.")
+    theirs, mine = (weights_meaning(one.cfg) | _widths(one) for one in (saved, agent))
+    other = [name for name in sorted(theirs.keys() | mine.keys()) if theirs.get(name) != mine.get(name)]
+    if other:
+        same = (", ", " ")[commanded()].join(agent_setting(name, theirs.get(name)) for name in other)
+        raise CairnError(f"the policy in {path} was trained with other settings; to start from it, add {same}.")
     try:
         _take_up(agent, pack(saved.policy_parts))
     except CairnError as error:
         raise CairnError(f"{path} cannot be started from: {error}") from error
     return "" if beside is None else f", and the observations are normalised by {beside}"
+
+
+def _widths(agent: Agent) -> dict[str, Any]:
+    """The widths of the dense layers; images pass through other layers first."""
+    return {} if sees_images(agent.spec) else {"hidden": setting(agent.cfg, "hidden", None)}
 
 
 def _take_up(agent: Agent, tensors: Mapping[str, Tensor]) -> None:

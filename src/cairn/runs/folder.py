@@ -53,12 +53,17 @@ def check_name(name: str) -> str:
 
 def new_folder(root: Path, name: str, seed: int) -> Path:
     """The first free path of root/NAME-s0, root/NAME-s0-2, root/NAME-s0-3, ..."""
-    stem = f"{folder_name(name)}-s{seed}"
-    folder, k = root / stem, 1
+    first, k = run_folder(root, name, seed), 1
+    folder = first
     while os.path.lexists(folder):
         k += 1
-        folder = root / f"{stem}-{k}"
+        folder = first.with_name(f"{first.name}-{k}")
     return folder
+
+
+def run_folder(root: Path, name: str, seed: int) -> Path:
+    """The path of the first run of this name and seed: root/NAME-s0."""
+    return root / f"{folder_name(name)}-s{seed}"
 
 
 def folders_of(root: Path, name: str, seed: int | None = None) -> list[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cairn.core.checks import fit
-from cairn.core.errors import CairnError
+from cairn.core.errors import CairnError, nearest
 from cairn.core.places import PACKAGE, checkout
 from cairn.runs.folder import folders_of
 from cairn.runs.policy_files import checkpoints
@@ -34,9 +34,13 @@ def find_policy(path: Path) -> Path:
     """
     path = _in_zoo(Path(fit("path", path, str)))
     if path.is_file():
+        if path.suffix == ".zip":
+            raise CairnError(
+                f"{path} is a zip, as Stable-Baselines3 writes them; convert it first: cairn import {path}"
+                f" --out {path.with_suffix('')}, then name the folder {path.with_suffix('')}."
+            )
         raise CairnError(
-            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles. Name the folder;"
-            " a zip of Stable-Baselines3 goes through `cairn import` first."
+            f"{path} is a file; Cairn reads folders of safetensors and JSON, and never unpickles: name a folder."
         )
     if not path.exists():
         raise CairnError(f"there is no {path}; name a run folder, a checkpoint or a zoo entry{_hint(path)}")
@@ -97,7 +101,8 @@ def _hint(path: Path) -> str:
     if path.is_absolute():
         return "."
     if path.parts[:1] == (ZOO,):
-        return f" (looked in {_listed([HERE, *zoos()])})."
+        near = nearest(path.name, [entry.name for zoo in zoos() for entry in zoo.iterdir() if entry.is_dir()])
+        return f" (looked in {_listed([HERE, *zoos()])}).{f' Did you mean {ZOO}/{near}?' if near else ''}"
     looked = f" (looked in {_listed([HERE, *zoos(), RUNS])})."
     entries = [Path(ZOO) / path for zoo in zoos() if (zoo / path).is_dir()]
     known = entries or folders_of(RUNS, str(path))[-1:]

@@ -1,4 +1,4 @@
-"""The progress line of a run. Nothing is shown where the output is not a terminal."""
+"""The progress of a run: one line on a terminal, elsewhere (a file, a notebook, a batch job) a line every minute."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cairn.core.turns import shared
 from cairn.recipes.recipe import Recipe
 
 SHORTEST_NAME = 8  # characters of a run's name
+BETWEEN = {True: 0.5, False: 60.0}  # seconds between updates, on a terminal and elsewhere
 
 
 def progress_of(recipe: Recipe, start: int = 0) -> Progress:
@@ -20,7 +21,7 @@ def progress_of(recipe: Recipe, start: int = 0) -> Progress:
 
 
 class Progress:
-    """One line on a terminal, updated twice a second: steps, speed, score, time left.
+    """One line on a terminal, updated twice a second: steps, speed, score, time left. Elsewhere a line every minute.
 
     A run that shares its process with others has no such line; its sentences begin with `prefix`.
     """
@@ -31,18 +32,19 @@ class Progress:
         self.name, self.steps, self.stream, self.prefix = name, steps, stream or sys.stderr, prefix
         self.live = self.stream.isatty() and not prefix
         self.begun, self.start = time.perf_counter(), start
-        self.shown = 0.0
+        self.shown = 0.0 if self.live else self.begun
 
     def show(self, step: int, score: str) -> None:
-        """Update the line, at most twice a second."""
+        """Update the line, or print one, if it is time."""
         now = time.perf_counter()
-        if not self.live or now - self.shown < 0.5:
+        if self.prefix or now - self.shown < BETWEEN[self.live]:
             return
         self.shown = now
         speed = (step - self.start) / max(now - self.begun, 1e-9)
         left = (self.steps - step) / max(speed, 1e-9)
         clock = f"{int(left // 3600)}:{int(left // 60 % 60):02d}:{int(left % 60):02d}"
-        self.stream.write(f"\r\x1b[2K{self._line(f'{step:,}/{self.steps:,} steps', f'{speed:,.0f}/s', score, clock)}")
+        line = self._line(f"{step:,}/{self.steps:,} steps", f"{speed:,.0f}/s", score, clock)
+        self.stream.write(f"\r\x1b[2K{line}" if self.live else f"{line}\n")
         self.stream.flush()
 
     def _line(self, steps: str, speed: str, score: str, clock: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cairn.core.checks import validated
 from cairn.core.errors import CairnError, closest
+from cairn.core.sb3_names import meanings
 from cairn.core.schedules import Schedule
 
 SPREAD = 4.0  # a factor lies between 1 / SPREAD and SPREAD
@@ -32,7 +33,9 @@ def varied(agent: Any, names: Sequence[str] = ()) -> list[str]:
     numbers = [name for name, value in known.items() if _is_number(value)]
     for name in names:
         if name not in numbers:
-            raise CairnError(f"agent.{name} is not a numeric setting of this agent.{closest(name, numbers)}")
+            meant = next((f" In Cairn it is {word}." for word in meanings(name) if word in numbers), "")
+            meant = meant or closest(name, numbers)
+            raise CairnError(f"agent.{name} is not a numeric setting of this agent.{meant}")
         if _size(known[name]) == 0:
             raise CairnError(f"agent.{name} is 0, and settings are varied by a factor; set it to another value first.")
     chosen = list(dict.fromkeys(names)) or [name for name in USUAL if name in numbers and _size(known[name]) != 0]

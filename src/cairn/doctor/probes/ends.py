@@ -74,7 +74,7 @@ def limit(p: TaskProbe) -> Iterator[Finding]:
         "limit-terminates",
         "warning",
         f"The time limit of {length} steps is reported as a termination; it should be a truncation.",
-        f"told: {reported}, in {times} of {len(p.plays)} episodes after exactly {length} steps, none went on longer;"
+        f"{reported} after exactly {length} steps in {times} of {len(p.plays)} episodes, and no episode was longer;"
         " expected: terminated=False, truncated=True",
         f"Return terminated=False, truncated=True at step {length}, or use max_episode_steps={length}; if the task does"
         " end there, show the step count in the observation.",

@@ -92,7 +92,7 @@ def allows(p: TaskProbe) -> Iterator[Finding]:
             "mask-never-allows",
             "hint",
             "Some options of the action were never allowed.",
-            f"entries {shown} of the mask in {len(rows):,} observations",
+            f"{'entry' if len(never) == 1 else 'entries'} {shown} of the mask in {len(rows):,} observations",
             "If play that is better than random does not allow them either, leave them out of the action space.",
         )
 

@@ -27,6 +27,7 @@ from cairn.core.types import ActionSpec, Array, Box, Discrete
 from cairn.core.untrusted import opened, parse_json, shown
 from cairn.core.untrusted_zip import ZIP, opened_zip, unpacked
 from cairn.interop.sb3 import safe_unpickle as inert
+from cairn.interop.sb3.old_tensors import old_tensors
 from cairn.nets.cnn import LAYERS
 
 LIMIT = 2**30  # bytes of one member
@@ -104,15 +105,17 @@ class Archive:
         """Named tensors. Their pickle is checked as data first, then torch reads it."""
         source = f"{entry!r} in {self.path}"
         damaged = CairnError(f"{source} is damaged, or holds more than tensors; nothing in it was executed.")
-        if blob[:2] != b"PK":
-            raise damaged
+        weights: Any
         try:
-            with opened_zip(blob, source) as entries:
-                (name,) = [name for name in entries.namelist() if name.endswith("data.pkl")]
-                laid_out = unpacked(entries, name)
-            inert.load(laid_out, TENSORS, source)
-            with warnings.catch_warnings(action="ignore"):
-                weights = torch.load(io.BytesIO(blob), map_location="cpu", weights_only=True)
+            if blob[:2] == b"PK":
+                with opened_zip(blob, source) as entries:
+                    (name,) = [name for name in entries.namelist() if name.endswith("data.pkl")]
+                    laid_out = unpacked(entries, name)
+                inert.load(laid_out, TENSORS, source)
+                with warnings.catch_warnings(action="ignore"):
+                    weights = torch.load(io.BytesIO(blob), map_location="cpu", weights_only=True)
+            else:
+                weights = old_tensors(blob, TENSORS, source)
         except Exception as error:  # damaged pickles raise anything
             raise damaged from error
         if not isinstance(weights, dict) or not all(isinstance(w, Tensor) for w in weights.values()):

@@ -78,6 +78,7 @@ def read(
     env_args: dict[str, Any] | None = None,
     normalizer: Path | None = None,
     task: Task | None = None,
+    beside: bool = False,
 ) -> Read:
     """The policy in a zip as an agent.
 
@@ -87,6 +88,7 @@ def read(
         env_args: Keyword arguments of the environment.
         normalizer: The VecNormalize file, for a policy that was trained on normalised observations.
         task: The task itself, instead of `env` and `env_args`.
+        beside: Without a `normalizer`, take the VecNormalize file next to the zip, if there is one.
 
     Raises:
         CairnError: The file is damaged, not supported, or does not fit the task.
@@ -98,6 +100,8 @@ def read(
     spec, columns = _fit(archive, task, named=named, squash=networks.squash)
     columns = columns if archive.image is None else torch.arange(FEATURES)  # of images its layers see features
     tensors, scale, count = networks.tensors(columns, spec.action), 1.0, 0.0
+    if beside and normalizer is None and archive.image is None:
+        normalizer = normalizer_beside(path)
     if normalizer is not None and archive.image is not None:
         raise CairnError(f"{path} sees images, which are not normalised; leave out {option('normalizer')}.")
     if normalizer is not None:
@@ -256,5 +260,5 @@ def _about(archive: Archive, normalizer: Path | None) -> dict[str, Any]:
         "envs": max(int(archive.plain("n_envs") or 1), 1),
     }
     if archive.algorithm in ("ppo", "a2c") and archive.data.get("_last_original_obs") and normalizer is None:
-        about["note"] = f"it was trained behind a VecNormalize; give that one's file with {option('normalizer')}."
+        about["note"] = f"it was trained with VecNormalize; name its file (.pkl) with {option('normalizer')}."
     return about

@@ -88,7 +88,8 @@ class _Reader(pickle._Unpickler):
     """The standard reader in Python. The one in C allocates whatever size a file claims."""
 
     def __init__(self, blob: bytes, admitted: str) -> None:
-        super().__init__(io.BytesIO(blob))
+        self.file = io.BytesIO(blob)
+        super().__init__(self.file)
         self.admitted = admitted
         self.operations = 0
         self.classes: dict[str, Any] = {}
@@ -101,8 +102,8 @@ class _Reader(pickle._Unpickler):
             self.classes[full] = _mapping if name == "OrderedDict" else type(name, (Record,), {"__module__": module})
         return self.classes[full]
 
-    def persistent_load(self, told: Any) -> Any:  # torch's tensors use this; their data is not needed
-        return None
+    def persistent_load(self, told: Any) -> Any:  # torch's tensors name their storages with this
+        return told
 
     def step(self: Any) -> None:
         self.operations += 1
@@ -146,10 +147,20 @@ class _Reader(pickle._Unpickler):
 
 def load(blob: bytes, admitted: str, source: str) -> Any:
     """The contents of a pickle. Raises CairnError where it names anything not `admitted`, a pattern of dotted names."""
+    (found,), _ = load_several(blob, 1, admitted, source)
+    return found
+
+
+def load_several(blob: bytes, count: int, admitted: str, source: str) -> tuple[list[Any], int]:
+    """The contents of `count` pickles one after another, and how many bytes they take.
+
+    Raises CairnError where one names anything not `admitted`, a pattern of dotted names.
+    """
     try:
-        found = _Reader(blob, admitted).load()
+        reader = _Reader(blob, admitted)
+        found = [reader.load() for _ in range(count)]
         _expanded(found, {}, 0)
-        return found
+        return found, reader.file.tell()
     except _Foreign as error:
         told = shown(str(error))
         raise CairnError(
