@@ -75,7 +75,7 @@ def module_of(module: str, name: str) -> str:
 
 
 def is_agent(tree: ast.AST) -> bool:
-    """A file that defines an algorithm: a class that acts, and one of settings, which a config.py beside it may hold."""
+    """A file that defines an algorithm: a class that acts, and one of settings, here or in a config.py beside it."""
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     acts = [f for c in classes for f in c.body if isinstance(f, ast.FunctionDef) and f.name == "act"]
     settings = [c.name for c in classes] + [name for module, name in imports(tree) if module.endswith(".config")]
