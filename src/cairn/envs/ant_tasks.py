@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -18,6 +19,7 @@ Point = tuple[float, ...]
 MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃-shaped, with y downwards
 PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
 FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
+STIFF_FALL = replace(FALL, stiff=True)
 WALK = Maze(("######", "#A.#.#", "#.B..#", "#....#", "######"), slides="xy")
 FALLEN = 30.0  # cost of a fall on the back; staying away from a far target for ever costs less
 ON_BACK = 0.5  # x² + y² of the torso's quaternion, from where on its axis points downwards
@@ -144,9 +146,11 @@ class AntFall(AntNavigation):
     """Push a block into a chasm and cross on it to `target`. Distances include the height.
 
     With `many_goals` and no `goal`, targets are drawn from (-4..12) × (-4..28) × (0..5). `sees_block` is as in AntPush.
+    The block drops between y = 15.96 and 16.04 of its middle. An ant that pushes on presses it beyond, as in the paper.
     """
 
     target = (0.0, 27.0, 4.5)
+    world: ClassVar[Maze] = FALL
 
     def __init__(
         self,
@@ -157,7 +161,13 @@ class AntFall(AntNavigation):
         render_mode: str | None = None,
     ) -> None:
         given = self.target if goal is None and not many_goals else goal
-        super().__init__(FALL, ((-4, -4, 0), (12, 28, 5)), given, sees_block, render_mode)
+        super().__init__(self.world, ((-4, -4, 0), (12, 28, 5)), given, sees_block, render_mode)
+
+
+class AntFallStiff(AntFall):
+    """AntFall with a block that stops over the chasm however hard the ant pushes: its limits do not give way."""
+
+    world: ClassVar[Maze] = STIFF_FALL
 
 
 class AntWalk(Ant):
