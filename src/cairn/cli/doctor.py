@@ -99,8 +99,9 @@ def _doctor_of_policy(options: DoctorArgs) -> int:
         return _tell(options, saved.task.id, found, time.perf_counter() - begun, body)
     from cairn.doctor.levels.examine import examine_levels
 
-    chosen = {"episodes": options.episodes, "seed": options.seed, "seconds": options.seconds}
-    levels = examine_levels(saved, Path(options.env), **chosen)
+    levels = examine_levels(
+        saved, Path(options.env), episodes=options.episodes, seed=options.seed, seconds=options.seconds
+    )
     if not options.json:
         print(wrapped(f"{options.env} on {saved.task.id}"))
         print(levels)

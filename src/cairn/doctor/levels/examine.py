@@ -12,6 +12,7 @@ import numpy as np
 
 from cairn.algorithms.hiro.agent import HIRO
 from cairn.algorithms.player import Player
+from cairn.algorithms.registry import agent_name
 from cairn.core.checks import Episodes, EpisodeSeed, Positive, fit
 from cairn.core.errors import CairnError
 from cairn.core.format import percent
@@ -21,7 +22,7 @@ from cairn.doctor.finding import Finding, ordered, plural
 from cairn.doctor.levels.figures import Figures, asked_and_left, edges_of, figures, visited_cells
 from cairn.doctor.levels.play import Director, Ideal, Oracle, Own, Played, Stage
 from cairn.doctor.levels.verdict import Evidence, findings, verdict
-from cairn.doctor.levels.ways import Map
+from cairn.doctor.levels.ways import cells_in
 from cairn.runs.checkpoint import Saved, load_policy
 from cairn.runs.visited import Visited, cell_size, read_visited
 
@@ -96,7 +97,7 @@ def diagnose_levels(
     seconds = fit("seconds", seconds, Positive)
     saved = load_policy(Path(path), trust=trust)
     if not is_hierarchy(saved):
-        raise CairnError(f"{path} is a policy of {saved.agent.cfg.algorithm}, which has no levels to examine.")
+        raise CairnError(f"{path} is a policy of {agent_name(saved.agent.cfg)}, which has no levels to examine.")
     return examine_levels(saved, Path(path), episodes=episodes, seed=seed, seconds=seconds)
 
 
@@ -166,7 +167,7 @@ def shared_axes(agent: HIRO, played: list[Played]) -> int:
     if layout is None:
         return 0
     if agent.positions == layout.achieved:
-        return agent.dim
+        return int(agent.dim)
     shared = 0
     for axis in range(min(agent.dim, layout.goal)):
         pairs = [(one.path[-1][axis], one.achieved[axis]) for one in played if one.achieved is not None and one.ended]
@@ -195,7 +196,7 @@ def coverage(agent: HIRO, played: list[Played], visited: Visited | None) -> tupl
     if region is None or size is None or not 1 <= axes <= 3:
         return None, None, None
     size = size[:axes] if visited is None or visited.placed else agent.range.cpu().numpy()[:axes].astype(float)
-    cells = Map(region, size, axes).cells(size)
+    cells = cells_in(region, size)
     archived = None
     if visited is not None and visited.placed:
         archived = len(cells & set(map(tuple, visited.cells[:, :axes].tolist())))
@@ -210,15 +211,15 @@ def _table(levels: Levels) -> str:
     rows = []
     parts = [
         ("this policy", levels.own),
-        ("oracle waypoints, this low level", levels.oracle),
-        ("this high level, ideal low level", levels.ideal),
+        ("oracle waypoints + low level", levels.oracle),
+        ("high level + ideal low level", levels.ideal),
     ]
     for name, one in parts:
         if one is not None:
             rows.append(
                 {
                     "levels": name,
-                    "episodes": one.episodes,
+                    "played": one.episodes,
                     "success": _share(one.success),
                     "return": f"{one.mean_return:.4g}",
                     "reached": _share(one.reached),

@@ -81,7 +81,7 @@ def asked_and_left(played: Sequence[Played], every: int) -> tuple[Array, Array]:
             if step + every < len(one.path):
                 away.append(target - one.path[step])
                 left.append(float(np.linalg.norm(target - one.path[step + every])))
-    return np.array(away, float).reshape(len(away), -1), np.array(left)
+    return np.array(away, float).reshape(len(left), -1 if left else 0), np.array(left)
 
 
 def edges_of(far: Array) -> Array:

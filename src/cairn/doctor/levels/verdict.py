@@ -15,13 +15,14 @@ MUCH = 0.5  # of the larger loss: a second level that costs as much is at fault 
 SEEN = 0.5  # share of the reachable cells below which exploration is too narrow
 FALLS = 0.1  # share of episodes with a fall that is worth a finding
 REACHED = 0.5  # share of near subgoals that a low level reaches which can follow at all
+FOLLOWS = 0.5  # share of the way to its subgoals from which a low level follows
 COVERED = 0.2  # share of the way to its subgoals below which a low level does not follow
 FAR = 0.25  # share of subgoals beyond that worth a finding
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured. `mapped`: the oracle knew where the walls are. `seen` of the reachable `cells` were visited."""
+    """What was measured. `mapped`: the oracle knew the walls. `seen` of the reachable `cells` were visited."""
 
     own: Figures
     oracle: Figures | None = None
@@ -69,8 +70,12 @@ def verdict(e: Evidence) -> tuple[str, Finding | None]:
     told = f"this policy succeeds in {share(success)} of {plural(e.own.episodes, 'episode')}"
     if success >= GOOD:
         return f"No level is at fault: {told}.", None
-    low, high = losses(e)
     measured = _measured(e)
+    if _unknown(e):
+        what = "It cannot be told which level is at fault: waypoints on the straight line may lead into a wall."
+        remedy = "Declare the region of reachable subgoals as `reachable` of the task, or the way as its `waypoints`."
+        return what, Finding("level-unknown", "hint", what, measured, remedy)
+    low, high = losses(e)
     low_fault, high_fault = (loss >= LOSS and loss >= MUCH * max(low, high) for loss in (low, high))
     if low_fault and high_fault:
         what = "Both levels are at fault" + (", the low level more." if low > high else ", the high level more.")
@@ -93,6 +98,13 @@ HIGH_REMEDY = (
     "Let the high level explore (agent.explore), use hindsight (agent.high_hindsight), and show it what its decisions"
     " depend on; freeze the low level meanwhile (agent.freeze low)."
 )
+
+
+def _unknown(e: Evidence) -> bool:
+    """Whether walls that nobody told of may explain what both levels miss."""
+    if e.mapped or e.ideal is not None or e.oracle is None or e.own.covered is None:
+        return False
+    return (e.oracle.success or 0.0) < (e.own.success or 0.0) + LOSS and e.own.covered < FOLLOWS
 
 
 def _without_success(e: Evidence) -> tuple[str, Finding | None]:

@@ -15,6 +15,7 @@ from cairn.core.types import Array
 MOST_AXES = 3  # axes of a region that a grid of points can fill
 MOST_POINTS = {1: 200, 2: 80, 3: 24}  # points along each axis, by the number of axes
 SAMPLES = 24  # points of a line that must lie inside
+TOUCH = 0.1  # of a cell: what a region covers of it at least
 CLOSE = 1e-6  # of the region's width: how far outside rounding may put a point
 
 
@@ -130,10 +131,6 @@ class Map:
         seen = np.flatnonzero(self.sees(np.broadcast_to(start, ahead.shape), ahead))
         return within(start, ahead[seen[-1] if len(seen) else 0], self.reach)
 
-    def cells(self, size: Array) -> set[tuple[int, ...]]:
-        """The cells of `size` [p] that hold a point of the grid."""
-        return cells_of(self.points, size)
-
 
 def widened(region: Region, by: Array) -> Region:
     """The region with each box wider by `by` [d] on both sides of each axis."""
@@ -149,6 +146,17 @@ def within(here: Array, there: Array, reach: Array) -> Array:
     """The point on the line from `here` towards `there` that is at most `reach` away along each axis."""
     away = there - here
     return here + away / max(float((np.abs(away) / reach).max()), 1.0)
+
+
+def cells_in(region: Region, size: Array) -> set[tuple[int, ...]]:
+    """The cells of `size` [p] that the region covers in its first p axes, without those that it only touches."""
+    found: set[tuple[int, ...]] = set()
+    for ends in region.boxes:
+        low, high = (np.array(end[: len(size)], float) for end in ends)
+        slack = np.minimum(TOUCH * size, (high - low) / 2)
+        first, last = (np.floor(end / size + 0.5).astype(int) for end in (low + slack, high - slack))
+        found |= set(itertools.product(*(range(a, b + 1) for a, b in zip(first.tolist(), last.tolist(), strict=True))))
+    return found
 
 
 def cells_of(points: Array, size: Array | Sequence[float]) -> set[tuple[int, ...]]:
