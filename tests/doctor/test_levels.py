@@ -16,6 +16,7 @@ from cairn.doctor.levels.examine import diagnose_levels, examine_levels
 from cairn.doctor.levels.play import Oracle, Stage
 from cairn.doctor.levels.ways import Map, cells_in, cells_of, widened, within
 from cairn.recipes.recipe import Recipe
+from cairn.report.page import write
 from cairn.runs import checkpoint
 from cairn.runs.checkpoint import Saved
 from cairn.runs.train import train
@@ -160,6 +161,15 @@ def test_the_archive_of_a_run_counts(run, capsys):
     assert levels.archived == len(inside & cells_in(U, visited.size)) > 2
     assert f"{levels.archived} in the archive of the run" in str(levels)
     assert read_visited(run / "best", checkpoint.load_policy(run).agent) is None
+
+
+def test_the_report_draws_the_cells_of_the_archive(run, tmp_path):
+    write([run], tmp_path / "page.html", episodes=1)
+    page = (tmp_path / "page.html").read_text()
+    visited = read_visited(run, checkpoint.load_policy(run).agent)
+    assert f"{len(visited.cells)} cells of the archive of" in page and "150 visits" in page
+    assert page.count("visits around") + page.count("1 visit around") == len(visited.cells)
+    assert "subgoals (+)" in page
 
 
 def test_the_command(monkeypatch, capsys, tmp_path):

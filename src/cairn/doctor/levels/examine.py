@@ -65,8 +65,9 @@ class Levels:
         return asdict(self)
 
     def __str__(self) -> str:
-        """A table and the verdict."""
-        return f"{_table(self)}\n{_more(self)}\n{wrapped(self.verdict, '  ')}"
+        """The tables, and the verdict where it is no finding, which says the same."""
+        said = [] if any(one.what == self.verdict for one in self.findings) else [wrapped(self.verdict, "  ")]
+        return "\n".join([_table(self), _more(self), *said])
 
 
 def is_hierarchy(saved: Saved) -> bool:

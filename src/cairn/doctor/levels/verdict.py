@@ -78,9 +78,9 @@ def verdict(e: Evidence) -> tuple[str, Finding | None]:
     low, high = losses(e)
     low_fault, high_fault = (loss >= LOSS and loss >= MUCH * max(low, high) for loss in (low, high))
     if low_fault and high_fault:
-        what = "Both levels are at fault" + (", the low level more." if low > high else ", the high level more.")
-        found = Finding("both-levels", "warning", what, measured, f"{LOW_REMEDY} Then train the high level over it.")
-        return f"{what[:-1]}: {told}.", found
+        what = f"Both levels are at fault, the {'low' if low > high else 'high'} level more: {told}."
+        remedy = f"{LOW_REMEDY} Then train the high level over it."
+        return what, Finding("both-levels", "warning", what, measured, remedy)
     if low_fault:
         what = f"The low level is at fault: {_low_because(e)}."
         return what, Finding("low-level", "warning", what, measured, LOW_REMEDY)
