@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cairn.algorithms.settings import setting
 from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
@@ -48,7 +49,7 @@ def read_visited(path: Path, agent: Agent) -> Visited | None:
 
 def cell_size(cfg: Any) -> Array | None:
     """The size of a cell of a hierarchy's archive; None for other agents."""
-    size = getattr(cfg, "cell", ()) or getattr(cfg, "subgoal_range", ())
+    size = setting(cfg, "cell", ()) or setting(cfg, "subgoal_range", ())
     return np.array(size, float) if size else None
 
 

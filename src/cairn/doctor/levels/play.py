@@ -43,7 +43,9 @@ class Played:
 class Director(Protocol):
     """Chooses actions and subgoals for N episodes that play together."""
 
-    def begin(self, count: int) -> None: ...
+    def begin(self, count: int) -> None:
+        """Start `count` episodes."""
+
     def act(self, rows: Array) -> tuple[Array, Array, Array]:
         """Actions, subgoals [N, d], and which of them are new [N] bool, for observations [N, width]."""
 
