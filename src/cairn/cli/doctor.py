@@ -78,7 +78,7 @@ def command_doctor(args: list[str]) -> int:
 
 def _is_policy(name: str) -> bool:
     """Whether the argument is the path of a policy, not the id of a task."""
-    return name.startswith("zoo/") or Path(name).is_dir()
+    return bool(name) and (name.startswith("zoo/") or Path(name).is_dir())
 
 
 def _doctor_of_policy(options: DoctorArgs) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from cairn.algorithms.settings import setting
+from cairn.algorithms.hiro.agent import HIRO
 from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
@@ -34,9 +33,9 @@ def read_visited(path: Path, agent: Agent) -> Visited | None:
     Raises CairnError where the files are damaged.
     """
     newest = [path] if (path / "training.json").exists() else checkpoints(path / "checkpoints")
-    size = cell_size(agent.cfg)
-    if not newest or size is None:
+    if not newest or not isinstance(agent, HIRO):
         return None
+    size = cell_size(agent)
     tensors = read_tensors(newest[-1] / "training.safetensors", read_card(newest[-1] / "training.json"))
     if not {"archive.cell", "archive.visits", "archive.count"} <= tensors.keys():
         return None
@@ -44,19 +43,16 @@ def read_visited(path: Path, agent: Agent) -> Visited | None:
     count = int(tensors["archive.count"])
     if not 0 <= count <= len(cell) == len(visits) or cell.ndim != 2 or cell.shape[1] != len(size):
         raise CairnError(f"{newest[-1]} has an archive that does not fit its agent.")
-    return Visited(cell[:count], visits[:count], size, not agent.cfg.cells or _are_places(agent))
+    return Visited(cell[:count], visits[:count], size, _are_places(agent))
 
 
-def cell_size(cfg: Any) -> Array | None:
-    """The size of a cell of a hierarchy's archive; None for other agents."""
-    size = setting(cfg, "cell", ()) or setting(cfg, "subgoal_range", ())
-    return np.array(size, float) if size else None
+def cell_size(agent: HIRO) -> Array:
+    """The size of a cell of a hierarchy's archive [k]."""
+    return np.array(agent.cfg.cell or agent.cfg.subgoal_range, float)
 
 
-def _are_places(agent: Agent) -> bool:
+def _are_places(agent: HIRO) -> bool:
     """Whether the cells are made of the first entries of a subgoal, and maybe more."""
     positions = agent.positions
-    if positions is None:
-        return False
-    axes = min(len(agent.cfg.cells), positions.stop - positions.start)
-    return list(agent.cfg.cells)[:axes] == list(range(positions.start, positions.start + axes))
+    first = list(range(positions.start, positions.stop)) if positions is not None else []
+    return all(a == b for a, b in zip(agent.cfg.cells or first, first, strict=False))

@@ -192,9 +192,9 @@ def coverage(agent: HIRO, played: list[Played], visited: Visited | None) -> tupl
 
     All None without a region of up to three axes; the last one without an archive of its places.
     """
-    region, size = agent.spec.reachable, cell_size(agent.cfg)
+    region, size = agent.spec.reachable, cell_size(agent)
     axes = 0 if region is None else min(len(region.boxes[0][0]), agent.dim)
-    if region is None or size is None or not 1 <= axes <= 3:
+    if region is None or not 1 <= axes <= 3:
         return None, None, None
     size = size[:axes] if visited is None or visited.placed else agent.range.cpu().numpy()[:axes].astype(float)
     cells = cells_in(region, size)
