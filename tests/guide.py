@@ -171,7 +171,7 @@ def shorter_command(command: str, marks: Mapping[str, str]) -> str:
         command = re.sub(r"(timeout (?:-s \w+ )?)\d+", rf"\g<1>{marks['seconds']}", command)
     takes = {
         "steps": ("train", "sweep", "tune"),
-        "episodes": ("eval", "watch", "demos", "sweep"),
+        "episodes": ("eval", "watch", "demos", "sweep", "doctor"),
         "seconds": ("doctor",),
         "trials": ("tune",),
         "seeds": ("sweep",),

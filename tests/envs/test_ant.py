@@ -21,7 +21,7 @@ pytest.importorskip("mujoco", reason="the ant needs the extra 'mujoco'")
 import mujoco
 
 from cairn.envs.ant import rectangles, tiles
-from cairn.envs.ant_tasks import FALL, MAZE, PUSH, AntFall, AntGather, AntMaze, AntPush
+from cairn.envs.ant_tasks import FALL, MAZE, PUSH, AntFall, AntFallStiff, AntGather, AntMaze, AntPush
 
 NAVIGATION = (AntMaze, AntPush, AntFall)
 ALL = (*NAVIGATION, AntGather)
@@ -285,6 +285,22 @@ def test_a_block_over_the_chasm_falls_and_fills_it():
         for _ in range(20):
             env.step(REST)
         np.testing.assert_allclose(env.block, [8, 16, 2], atol=0.05)
+
+
+def test_a_stiff_block_stops_over_the_chasm_and_drops_while_it_is_pushed():
+    """10 N press the block of the paper 0.8 m too far, where it stays up; the stiff one drops."""
+    ends = {}
+    for cls in (AntFall, AntFallStiff):
+        env = cls()
+        env.reset(seed=0)
+        env.data.qpos[15:] = 7, 0
+        env.data.xfrc_applied[env.model.body("block").id, 1] = 10  # newton
+        for _ in range(40):
+            env.step(REST)
+        ends[cls] = env.block
+    assert ends[AntFall][1] > 16.5 and ends[AntFall][2] == pytest.approx(6, abs=0.02)
+    np.testing.assert_allclose(ends[AntFallStiff], [8, 16, 2], atol=0.05)
+    assert gym.make("cairn/AntFallStiff-v0").spec.max_episode_steps == 500
 
 
 def test_the_chasm_is_crossed_on_the_block_and_nowhere_else():

@@ -47,6 +47,7 @@ TASKS = {
     "AntMaze": Task("cairn/AntMaze-v0", 90),
     "AntPush": Task("cairn/AntPush-v0", 90, {"many_goals": True}),
     "AntFall": Task("cairn/AntFall-v0", 90, {"sees_block": True}),
+    "AntFallStiff": Task("cairn/AntFallStiff-v0", 90),
     "AntGather": Task("cairn/AntGather-v0", 90),
     "AntWalk": Task("cairn/AntWalk-v0"),
     "FetchReachFar": Task("cairn/FetchReachFar-v0"),

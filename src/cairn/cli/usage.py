@@ -39,6 +39,8 @@ Look at policies and runs:
 Your own task:
   cairn doctor ENV [--recipe NAME] [--seconds 60] [--json]
       find out what keeps an agent from learning a task
+  cairn doctor PATH [--episodes 20] [--seconds 60] [--json]
+      find out which level of a hierarchy is at fault
   cairn new-env NAME [--goal] [--out FOLDER]
       write a template of a task of your own, and its test
 

@@ -10,6 +10,6 @@ gym.register("cairn/FetchReachFar-v0", "cairn.envs.reachfar:FetchReachFar", max_
 gym.register("cairn/KeyDoorRooms-v0", "cairn.envs.rooms:KeyDoorRooms", max_episode_steps=400)
 gym.register("cairn/PixelCartPole-v0", "cairn.envs.pixelcartpole:PixelCartPole")
 gym.register("cairn/BasicMath-v0", "cairn.envs.basicmath:BasicMath")
-for _name in ("AntMaze", "AntPush", "AntFall", "AntGather"):
+for _name in ("AntMaze", "AntPush", "AntFall", "AntFallStiff", "AntGather"):
     gym.register(f"cairn/{_name}-v0", f"cairn.envs.ant_tasks:{_name}", max_episode_steps=500)
 gym.register("cairn/AntWalk-v0", "cairn.envs.ant_tasks:AntWalk", max_episode_steps=25)

@@ -32,6 +32,7 @@ CLOCK = 0.001  # time in an observation, as in the paper: steps / 1000
 
 SIDE, HIGH = 8.0, 4.0  # side and height of a block, in metres
 MARGIN = 0.5  # distance of the ant's middle from walls, in metres
+STIFF = "0.9999 0.9999 0.001"  # impedance of a limit that does not give way; MuJoCo allows no more
 CONTACT = {"o_margin": "0.01", "o_solref": "0.02 1", "o_friction": "1 1 0.5 0.5 0.5"}  # the same for every contact
 SOFT, HARD = "0.8 0.8 0.01 0.5 2", "0.995 0.995 0.01 0.5 2"  # impedance: without and with a block to push
 
@@ -53,11 +54,13 @@ class Maze:
     """A map of blocks: # wall, A ant, . floor, B block to push, ~ chasm. Rows run along y, columns along x.
 
     The ant starts at (0, 0). `slides` are the axes along which the block can move. If there is a chasm, everything else
-    stands on a platform as high as a block, and the chasm is as deep.
+    stands on a platform as high as a block, and the chasm is as deep. The limits of a block that can fall give way to
+    a force, about 8 cm to 1 N, because MuJoCo scales them with its mass of 1 g; not with `stiff`.
     """
 
     rows: tuple[str, ...]
     slides: str = ""
+    stiff: bool = False
 
     def cells(self, kinds: str) -> frozenset[Cell]:
         """The cells of these kinds."""
@@ -185,6 +188,8 @@ def _block(world: ET.Element, maze: Maze, box: Box) -> None:
         joint.set("axis", " ".join("1" if axis == other else "0" for other in "xyz"))
         joint.set("limited", "true" if falls else "false")
         joint.set("range", f"{-maze.ground} 0" if axis == "z" else f"{-SIDE} {SIDE}")
+        if maze.stiff:
+            joint.set("solimplimit", STIFF)
 
 
 def _compiled(root: ET.Element) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -18,10 +19,12 @@ Point = tuple[float, ...]
 MAZE = Maze(("#####", "#A..#", "###.#", "#...#", "#####"))  # ⊃-shaped, with y downwards
 PUSH = Maze(("#####", "#.A##", "#.B.#", "##.##", "#####"), slides="xy")
 FALL = Maze(("####", "#A.#", "#.B#", "#~~#", "#..#", "####"), slides="yz")
+STIFF_FALL = replace(FALL, stiff=True)
 WALK = Maze(("######", "#A.#.#", "#.B..#", "#....#", "######"), slides="xy")
 FALLEN = 30.0  # cost of a fall on the back; staying away from a far target for ever costs less
 ON_BACK = 0.5  # x² + y² of the torso's quaternion, from where on its axis points downwards
 LEGS = 20  # targets between two resets of the world
+BEHIND = 12.0  # metres along y: the block or the chasm lies between the start and targets beyond
 NEAR = 5.0  # metres within which a target is reached
 
 ARENA = 10.0  # metres: apples and bombs lie within ±10 m, walls begin half a metre further out
@@ -33,6 +36,12 @@ STANDING = (0.2, 1.0)  # height of the torso of an ant that has not fallen, in m
 GREEN, RED = (0.2, 0.75, 0.2, 1.0), (0.85, 0.2, 0.15, 1.0)
 
 
+def on_back(qpos: Array) -> Array:
+    """[...] bool: whether the axis of the torso points downwards, for positions [..., nq]."""
+    out: Array = np.square(qpos[..., 4:6]).sum(-1) > ON_BACK
+    return out
+
+
 class AntNavigation(Ant):
     """Walk to a target. The reward is minus the distance to it; only the time limit ends an episode.
 
@@ -40,6 +49,7 @@ class AntNavigation(Ant):
     1000
     achieved_goal, desired_goal: x, y, and z if the target has one
     `is_success`: the target is within 5 m now; the paper evaluates this at the last step of an episode
+    `fallen`: the ant lies on its back
     """
 
     goal_rule = Distance()
@@ -83,7 +93,8 @@ class AntNavigation(Ant):
         self._act(action)
         obs = self._obs()
         reward, success = self.judged(obs["achieved_goal"], obs["desired_goal"])
-        return obs, float(reward), False, False, {"is_success": bool(success)}
+        fallen = bool(on_back(self.data.qpos))
+        return obs, float(reward), False, False, {"is_success": bool(success), "fallen": fallen}
 
     def judged(self, achieved: Array, desired: Array) -> tuple[Array, Array]:
         """Rewards and successes [...] for goals [..., 2 or 3]."""
@@ -116,6 +127,10 @@ class AntMaze(AntNavigation):
     def __init__(self, goal: Point | None = None, render_mode: str | None = None) -> None:
         super().__init__(MAZE, ((-4, -4), (20, 20)), goal, False, render_mode)
 
+    def place(self, point: Array) -> None:
+        """Put the ant at x and y, with the pose it has: an ideal low level for `cairn doctor`."""
+        self.data.qpos[:2], self.data.qvel[:2] = point[:2], 0.0
+
 
 class AntPush(AntNavigation):
     """Push a block aside to the right: the way to `target` leads through where it stands.
@@ -140,14 +155,20 @@ class AntPush(AntNavigation):
         given = self.target if goal is None and not many_goals else goal
         super().__init__(PUSH, ((-16, -4), (16, 20)), given, sees_block, render_mode)
 
+    def waypoints(self, goal: Array) -> tuple[Point, ...]:
+        """The way round the block and from its left side to the right, for a goal behind it."""
+        return ((-8.0, 0.0), (-8.0, 8.0), (2.0, 8.0)) if goal[1] > BEHIND else ()
+
 
 class AntFall(AntNavigation):
     """Push a block into a chasm and cross on it to `target`. Distances include the height.
 
     With `many_goals` and no `goal`, targets are drawn from (-4..12) × (-4..28) × (0..5). `sees_block` is as in AntPush.
+    The block drops between y = 15.96 and 16.04 of its middle. An ant that pushes on presses it beyond, as in the paper.
     """
 
     target = (0.0, 27.0, 4.5)
+    world: ClassVar[Maze] = FALL
 
     def __init__(
         self,
@@ -158,7 +179,17 @@ class AntFall(AntNavigation):
         render_mode: str | None = None,
     ) -> None:
         given = self.target if goal is None and not many_goals else goal
-        super().__init__(FALL, ((-4, -4, 0), (12, 28, 5)), given, sees_block, render_mode)
+        super().__init__(self.world, ((-4, -4, 0), (12, 28, 5)), given, sees_block, render_mode)
+
+    def waypoints(self, goal: Array) -> tuple[Point, ...]:
+        """Straight on behind the block, for a goal beyond the chasm."""
+        return ((8.0, 0.0), (8.0, 21.0)) if goal[1] > BEHIND else ()
+
+
+class AntFallStiff(AntFall):
+    """AntFall with a block that stops over the chasm however hard the ant pushes: its limits do not give way."""
+
+    world: ClassVar[Maze] = STIFF_FALL
 
 
 class AntWalk(Ant):
@@ -194,7 +225,7 @@ class AntWalk(Ant):
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         super().reset(seed=seed)
         self.legs += 1
-        if seed is not None or self.legs >= LEGS or np.square(self.data.qpos[4:6]).sum() > ON_BACK:
+        if seed is not None or self.legs >= LEGS or on_back(self.data.qpos):
             self._start()
         distance, turn, free = self.np_random.uniform((0, -math.pi, 0), (self.far, math.pi, 1))
         there = self.data.qpos[:2] + distance * np.array((math.cos(turn), math.sin(turn)))
@@ -221,7 +252,7 @@ class AntWalk(Ant):
     def judged(self, qpos: Array, goal: Array) -> tuple[Array, Array, Array]:
         """Rewards, successes and falls of N ants."""
         reward = self.goal_rule.reward(qpos[:, :2].astype(np.float32), goal)
-        fallen = np.square(qpos[:, 4:6]).sum(1) > ON_BACK
+        fallen = on_back(qpos)
         return reward - FALLEN * fallen, reward > -self.goal_rule.scale, fallen
 
     def _obs(self) -> dict[str, Array]:

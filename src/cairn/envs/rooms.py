@@ -88,6 +88,10 @@ class KeyDoorRooms(gym.Env[Any, Any]):
         """Show a subgoal, at least x and y, in the next pictures."""
         self.subgoal = point[:2]
 
+    def waypoints(self, goal: Array) -> tuple[Cell, ...]:
+        """The key and the door, which the way to the goal leads through: for `cairn doctor`."""
+        return self.key, DOOR
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:

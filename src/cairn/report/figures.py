@@ -103,6 +103,12 @@ def plans(report: Report) -> Html | None:
         )
         caption = f"{said}. {signs} {lengths}"
         figures.append(el("figure", el("h3", title), drawn, el("figcaption", caption)))
+        if plan.visited is not None:
+            title, visits = f"{plan.group.label}: cells visited", plan.visited.visits
+            said = f"{len(visits):,} cells of the archive of {plan.run.path}, {visits.sum():,} visits"
+            said += f", {visits.min():,} to {visits.max():,} each. The fuller the colour, the more visits."
+            drawn = svg.cells(plan.visited, plan.floor, title=title, told=said)
+            figures.append(el("figure", el("h3", title), drawn, el("figcaption", said)))
     return el("div", figures, class_="panels") if figures else None
 
 

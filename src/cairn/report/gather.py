@@ -15,6 +15,7 @@ from cairn.report.plan import Trace, axes, play_all
 from cairn.report.runs import RunFolder, find_runs, read_run
 from cairn.runs.checkpoint import load_policy
 from cairn.runs.evaluation import as_policy
+from cairn.runs.visited import Visited, read_visited
 
 PLACES = 3  # dimensions of a goal that can be a position
 
@@ -27,6 +28,7 @@ class Plan:
     run: RunFolder
     traces: list[Trace]
     floor: Region | None
+    visited: Visited | None = None  # the archive in its newest checkpoint, of cells that can be drawn
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,10 @@ def _plan(group: Group, episodes: int, trust: bool, faults: list[str]) -> Plan |
         subgoals = saved.agent.positions is not None
         if axes(player, saved.agent.spec) is None or (not subgoals and goal is not None and goal.goal > PLACES):
             return None
-        return Plan(group, run, *play_all(player, saved.task.for_scoring(), episodes=episodes))
+        visited = read_visited(run.path, saved.agent) if subgoals else None
+        drawn = visited is not None and visited.placed and len(visited.size) >= 2 and len(visited.cells) > 0
+        traces, floor = play_all(player, saved.task.for_scoring(), episodes=episodes)
+        return Plan(group, run, traces, floor, visited if drawn else None)
     except CairnError as error:
         faults.append(f"{run.path} was not played, so it has no picture from above: {error}")
     except Exception as error:  # a task's code may raise anything

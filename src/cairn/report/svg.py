@@ -12,6 +12,7 @@ from cairn.report.bands import Band
 from cairn.report.markup import Html, el
 from cairn.report.plan import Trace
 from cairn.runs.curves import Point
+from cairn.runs.visited import Visited
 
 WIDTH, HEIGHT = 480, 300  # size of the drawing; letters stay readable when a page scales it to 360 px
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 18, 42
@@ -170,6 +171,34 @@ def above(traces: Sequence[Trace], floor: Region | None, *, title: str, told: st
             parts.append(el("polygon", points=_star(a, b, 9), class_=f"goal {colour}"))
     box = f"0 0 {width:.0f} {height:.0f}"
     return el("svg", parts, viewbox=box, role="img", aria_label=f"{title}. {told}", class_="above")
+
+
+def cells(visited: Visited, floor: Region | None, *, title: str, told: str, side: int = 400) -> Html:
+    """The cells of an archive from above, the more visits the fuller the colour; x to the right, y upwards."""
+    found: dict[tuple[int, int], int] = {}
+    for cell, visits in zip(visited.cells[:, :2].tolist(), visited.visits.tolist(), strict=True):
+        found[cell[0], cell[1]] = found.get((cell[0], cell[1]), 0) + visits  # over what else makes up a cell
+    (a, b), most = visited.size[:2].tolist(), max(found.values())
+    boxes = [((i - 0.5) * a, (j - 0.5) * b, a, b) for i, j in found]
+    ground = [(c[0], c[1], d[0] - c[0], d[1] - c[1]) for c, d in (floor.boxes if floor else ())]
+    left, low = (min(box[k] for box in (*boxes, *ground)) for k in (0, 1))
+    span = max(max(box[k] + box[k + 2] for box in (*boxes, *ground)) - (left, low)[k] for k in (0, 1))
+    unit = side / span
+    tall = (max(box[1] + box[3] for box in (*boxes, *ground)) - low) * unit
+    wide = (max(box[0] + box[2] for box in (*boxes, *ground)) - left) * unit
+
+    def spot(box: tuple[float, float, float, float]) -> dict[str, str]:
+        x, y = (box[0] - left) * unit, tall - (box[1] + box[3] - low) * unit
+        size = {"width": f"{box[2] * unit:.1f}", "height": f"{box[3] * unit:.1f}"}
+        return {"x": f"{x:.1f}", "y": f"{y:.1f}", **size}
+
+    parts: list[object] = [el("title", title), *(el("rect", class_="floor", **spot(box)) for box in ground)]
+    for box, visits in zip(boxes, found.values(), strict=True):
+        full = 0.15 + 0.75 * math.log1p(visits) / math.log1p(most)
+        said = f"{visits:,} visit{'s' * (visits != 1)} around {short(box[0] + a / 2)}, {short(box[1] + b / 2)}"
+        parts.append(el("rect", el("title", said), class_="dot c0", fill_opacity=f"{full:.2f}", **spot(box)))
+    size = f"0 0 {wide:.0f} {tall:.0f}"
+    return el("svg", parts, viewbox=size, role="img", aria_label=f"{title}. {told}", class_="above")
 
 
 def _goals(trace: Trace) -> list[tuple[float, float]]:

@@ -38,7 +38,7 @@ class Ants(Simulated):
 
 
 class Navigation(Ants):
-    """AntMaze, AntPush and AntFall."""
+    """AntMaze, AntPush, AntFall and AntFallStiff."""
 
     def __init__(self, envs: Sequence[Any]) -> None:
         super().__init__(envs)

@@ -50,7 +50,7 @@ def _kinds(package: str) -> Kinds:
     if package == "cairn.envs":
         from cairn.vector.mujoco import ants, far
 
-        mazes = dict.fromkeys(("AntMaze", "AntPush", "AntFall"), ants.Navigation)
+        mazes = dict.fromkeys(("AntMaze", "AntPush", "AntFall", "AntFallStiff"), ants.Navigation)
         found: Kinds = {f"ant_tasks:{name}": kind for name, kind in mazes.items()}
         found |= {"ant_tasks:AntWalk": ants.Walk, "ant_tasks:AntGather": ants.Gather}
         return {**found, "reachfar:FetchReachFar": far.FarReach}
