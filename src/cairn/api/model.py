@@ -262,7 +262,7 @@ class Model:
         if state is None or fresh is None:
             return state
         same = type(state) is type(fresh) and all(
-            getattr(state, name).shape == part.shape for name, part in vars(fresh).items()
+            getattr(state, name).shape == part.shape for name, part in vars(fresh).items() if not isinstance(part, list)
         )
         if not same:
             raise CairnError("state must be the one that predict returned before, for the same number of observations.")
