@@ -12,6 +12,7 @@ import cairn
 from cairn.core.composite_actions import Composite
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.layout import examples
+from cairn.core.policy_module import in_env_units
 from cairn.core.random_actions import random_actions
 from cairn.envs.task import Task
 from cairn.nets.features import Features, shift
@@ -75,6 +76,36 @@ def test_random_actions_are_in_the_space():
         given = spec.action.to_env(drawn)
         rows = [spec.action.structured(row) for row in given] if isinstance(spec.action, Composite) else given
         assert all(space.contains(row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(np.array([0.3, -0.7]), np.array([0.7, 0.1]), dtype=np.float64),  # float32(0.1) > 0.1
+        spaces.Box(np.array([0.3, -0.7], np.float32), np.array([0.7, 0.1], np.float32)),  # -0.7 + 0.8 > 0.1
+        spaces.Box(np.array([-1.0, 0.3]), np.array([1.0, 0.3]), dtype=np.float64),  # 0.3 is no float32
+        spaces.Box(np.array([0.1, -np.inf]), np.array([np.inf, 0.1]), dtype=np.float64),
+        spaces.Box(-0.1, 0.1, (2,), np.float16),
+        spaces.Box(0, 5, (2,), np.int32),
+        spaces.Tuple((spaces.Box(-0.1, 0.1, (1,), np.float64), spaces.Box(0, 255, (1,), np.uint8))),
+    ],
+)
+def test_every_real_action_is_in_the_space(space):
+    """Also one that tests its actions with `contains`, as Gymnasium's checker does."""
+    spec, _ = spec_of(spaces.Box(-1, 1, (1,)), space)
+    given = np.linspace(-1.5, 1.5, 61, dtype=np.float32)[:, None].repeat(2, 1)
+    made = spec.action.to_env(given)
+    assert all(space.contains(spec.action.structured(x) if isinstance(spec.action, Composite) else x) for x in made)
+    if not isinstance(spec.action, Composite):  # exported policies do the same
+        again = in_env_units(spec.action, torch.from_numpy(given)).numpy()
+        assert again.dtype == made.dtype and (again == made).all()
+
+
+def test_a_policy_of_float32_fits_float64():
+    """As one that was saved before the type was noted."""
+    one, other = (action_spec(spaces.Box(-1, 1, (2,), kind)) for kind in (np.float32, np.float64))
+    assert one == other and hash(one) == hash(other)
+    assert one != action_spec(spaces.Box(-1, 1, (2,), np.int8))
 
 
 def test_dqn_refuses_too_many_combinations():

@@ -39,9 +39,12 @@ class PolicyModule(nn.Module):
 
     def forward(self, obs: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """The actions [N] or [N, dim] for obs [N, ...], without their masks, and, in subclasses, the next state."""
-        rows = torch.cat([obs, more[0].to(obs.dtype)], 1) if self.extra else obs
-        action: Tensor = self.agent.act(rows, explore=False)
+        action: Tensor = self.agent.act(self.rows(obs, *more), explore=False)
         return (action,)
+
+    def rows(self, obs: Tensor, *masks: Tensor) -> Tensor:
+        """Observations as the agent takes them: followed by their masks, where the task has any."""
+        return torch.cat([obs, *(mask.to(obs.dtype) for mask in masks)], 1) if masks else obs
 
 
 class InEnvUnits(nn.Module):
@@ -69,8 +72,10 @@ def in_env_units(space: ActionSpec, action: Tensor) -> Tensor:
     low, high = torch.tensor(space.low), torch.tensor(space.high)
     if space.bounded:
         action = low + (action.clamp(-1.0, 1.0) + 1.0) * (0.5 * (high - low))
-    else:
-        action = torch.minimum(torch.maximum(action, low), high)
+    action = torch.minimum(torch.maximum(action, low), high)
     if space.dtype != "float32":
-        action = action.round().to(getattr(torch, space.dtype))
+        exact = action.double()
+        low, high = (torch.tensor(end, dtype=torch.float64) for end in (space.low, space.high))
+        exact = torch.minimum(torch.maximum(exact.round() if space.whole else exact, low), high)
+        action = exact.to(getattr(torch, space.dtype))
     return action.reshape(-1, *space.shape)

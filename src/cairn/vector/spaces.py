@@ -47,8 +47,7 @@ def _simple(space: spaces.Space[Any]) -> Simple:
         low, high = space.low.flatten(), space.high.flatten()
         if not (low <= high).all():  # False also for NaN
             raise CairnError(f"the action space {space} has a lower bound above the upper one, or one that is NaN.")
-        whole = {"dtype": str(space.dtype)} if np.issubdtype(space.dtype, np.integer) else {}
-        return Box(tuple(space.shape), tuple(low.tolist()), tuple(high.tolist()), **whole)
+        return Box(tuple(space.shape), tuple(low.tolist()), tuple(high.tolist()), str(space.dtype))
     raise CairnError(
         f"the action space {space} is not supported; Cairn acts in Discrete, MultiDiscrete, MultiBinary and Box spaces"
         " and in a Dict or Tuple of these."
