@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.envs.toy_text.taxi import TaxiEnv
 
 import cairn
 from cairn.core.composite_actions import Composite
@@ -19,7 +20,7 @@ from cairn.nets.features import Features, shift
 from cairn.nets.own import as_shown
 from cairn.vector.choose import make_vector
 from cairn.vector.gymnasium import Gymnasium
-from cairn.vector.spaces import action_spec, spec_of
+from cairn.vector.spaces import action_spec, spec_of, spec_of_env
 from tests import any_tasks  # registers the tasks
 
 PPO = {"horizon": 64, "envs": 4, "lr": 3e-3, "entropy_weight": 0.03}  # without it one seed in four stops exploring
@@ -203,6 +204,15 @@ def test_masks_are_found_wherever_a_task_tells_them(by, multi):
     assert score((cairn.PPO, PPO), Task(task.id, args=task.args, action_masks=False), 1) < 0.5
 
 
+class Inherited(TaxiEnv):
+    """The source of the class does not mention masks, and that of its base does."""
+
+
+def test_masks_of_a_base_class_are_found():
+    assert spec_of_env(Task(Inherited)())[0].masked == 6
+    assert Gymnasium(gym.vector.SyncVectorEnv([Inherited] * 2)).spec.masked == 6
+
+
 @pytest.mark.parametrize("name", [*ON_POLICY, "dqn"])
 @pytest.mark.parametrize("backend", ["sync", "async", "sb3"])
 def test_every_algorithm_acts_by_masks_in_every_backend(name, backend):
@@ -251,6 +261,35 @@ def paid_in(model, envs):
         paid |= set(step.reward[step.valid].tolist())
         obs = step.obs
     return paid
+
+
+def test_a_vector_is_asked_for_its_masks_once_a_step():
+    vector = gym.vector.SyncVectorEnv([any_tasks.Masked] * 3)
+    asked, call = [], vector.call
+    vector.call = lambda name, *given: asked.append(name) or call(name, *given)
+    envs = Gymnasium(vector)
+    envs.reset([1, 2, 3])
+    envs.step(np.zeros(3, np.int64))
+    assert asked == ["action_masks"] * 2
+
+
+def test_a_mask_may_forbid_everything_where_an_episode_is_cut():
+    class Late(any_tasks.Masked):
+        def step(self, action):
+            self.over = True
+            return self.shown(), 0.0, False, True, {}
+
+        def reset(self, **given):
+            self.over = False
+            return super().reset(**given)
+
+        def _mask(self):
+            return np.zeros(6) if self.over else super()._mask()
+
+    envs = make_vector(Task(Late), 1, backend="sync")
+    obs = envs.reset([1])
+    step = envs.step(obs[:, -6:].argmax(1))
+    assert step.next_obs[0, -6:].tolist() == [1.0] * 6 and step.obs[0, -6:].sum() == 1
 
 
 def test_a_wrong_mask_of_a_vector_names_the_environment():
@@ -315,6 +354,27 @@ def test_a_wrong_mask_names_the_environment(how, words):
 
 
 # -- saved and resumed
+
+
+class TwoParts(any_tasks.OneStep):
+    """A Dict of two numbers and one, in one order or the other."""
+
+    def __init__(self, first):
+        self.observation_space = spaces.Dict(a=spaces.Box(0, 1, (first,)), b=spaces.Box(0, 1, (3 - first,)))
+        self.action_space = spaces.Discrete(2)
+
+    def shown(self):
+        return self.observation_space.sample()
+
+
+def test_parts_of_other_sizes_are_another_task(tmp_path):
+    """Their rows are equally long."""
+    with pytest.raises(CairnError, match="environments that differ"):
+        cairn.PPO([lambda: TwoParts(1), lambda: TwoParts(2)])
+    cairn.PPO(lambda: TwoParts(1)).save(tmp_path / "policy")
+    cairn.PPO.load(tmp_path / "policy", env=lambda: TwoParts(1))
+    with pytest.raises(CairnError, match="its observation or action space differs"):
+        cairn.PPO.load(tmp_path / "policy", env=lambda: TwoParts(2))
 
 
 @pytest.mark.parametrize(
