@@ -169,6 +169,14 @@ def test_a_large_category_is_embedded_and_text_is_left_out(capsys):
     assert features(torch.from_numpy(row)[None]).shape == (1, 64 + 2)
 
 
+def test_a_space_without_numbers_is_one_sentence():
+    for space in (spaces.Box(0, 1, (0,)), spaces.Dict(), spaces.Dict(a=spaces.Box(0, 1, (2, 0)))):
+        with pytest.raises(CairnError, match="has no part that a network can read"):
+            spec_of(space, spaces.Discrete(2))
+    with pytest.raises(CairnError, match="has no numbers"):
+        spec_of(spaces.Box(0, 1, (1,)), spaces.Box(0, 1, (0,)))
+
+
 @pytest.mark.parametrize("space", [spaces.Sequence(spaces.Discrete(3)), spaces.Graph(spaces.Box(0, 1), None)])
 def test_a_space_without_a_fixed_size_is_one_sentence(space):
     with pytest.raises(CairnError, match="no fixed size"):

@@ -129,10 +129,13 @@ def feature_net(
 
 
 def share_statistics(net: nn.Module, target: nn.Module) -> None:
-    """Make a target network, a copy of `net`, use the observation statistics of `net`."""
+    """Make a target network, a copy of `net`, use the statistics of `net`: of observations and of the user's layers."""
     for mine, copied in zip(net.modules(), target.modules(), strict=True):
         if isinstance(mine, Features) and isinstance(copied, Features):
             copied.normalizer = mine.normalizer
+        if isinstance(mine, OwnNet):
+            for one, other in zip(mine.modules(), copied.modules(), strict=True):
+                other._buffers.update(one._buffers)  # such as those of batch normalisation: only weights are moved
 
 
 def shift(images: Tensor, most: int, generator: Generator) -> Tensor:
