@@ -17,6 +17,7 @@ from cairn.core.policy_module import in_env_units
 from cairn.core.random_actions import random_actions
 from cairn.envs.task import Task
 from cairn.nets.features import Features, shift
+from cairn.nets.normalizer import Normalizer
 from cairn.nets.own import as_shown
 from cairn.vector.choose import make_vector
 from cairn.vector.gymnasium import Gymnasium
@@ -175,6 +176,15 @@ def test_a_space_without_numbers_is_one_sentence():
             spec_of(space, spaces.Discrete(2))
     with pytest.raises(CairnError, match="has no numbers"):
         spec_of(spaces.Box(0, 1, (1,)), spaces.Box(0, 1, (0,)))
+
+
+@pytest.mark.parametrize("cls", [cairn.PPO, cairn.A2C, cairn.DQN, cairn.SAC, cairn.TD3])
+def test_the_numbers_beside_a_picture_are_normalised_and_clipped_as_set(cls):
+    kind = "box" if cls in (cairn.SAC, cairn.TD3) else "discrete"
+    on = "normalise_obs" if cls in (cairn.PPO, cairn.A2C) else "normalise"
+    agent = cls(Task("toys/Camera-v0", args={"kind": kind}), clip_obs=3.0, **{on: True}).agent
+    found = [m for part in agent.policy_parts.values() for m in part.modules() if isinstance(m, Normalizer)]
+    assert found and all(one.clip == 3.0 for one in found)
 
 
 @pytest.mark.parametrize("space", [spaces.Sequence(spaces.Discrete(3)), spaces.Graph(spaces.Box(0, 1), None)])

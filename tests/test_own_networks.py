@@ -196,3 +196,11 @@ def test_dropout_and_batch_normalisation_are_on_in_gradient_steps_only(cls, sett
     model.save(tmp_path / "policy")
     again = cls.load(tmp_path / "policy", network=Noisy)
     assert torch.equal(again.agent.act(obs, explore=False), first)
+
+
+@pytest.mark.parametrize("cls", [cairn.PPO, cairn.DQN, cairn.SAC, cairn.TD3])
+def test_what_a_network_of_ones_own_reads_is_not_normalised(cls):
+    task = "CartPole-v1" if cls is cairn.DQN else "Pendulum-v1"
+    name = "normalise_obs" if cls is cairn.PPO else "normalise"
+    with pytest.raises(CairnError, match=f"read observations as they are; leave {name} off"):
+        cls(task, network=Encoder, **{name: True})

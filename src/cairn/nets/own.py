@@ -41,6 +41,12 @@ class Own:
 NONE = Own()
 
 
+def not_normalised(own: Own, normalise: bool, name: str) -> None:
+    """Raise CairnError if a setting, called `name`, normalises what networks of the user's own read."""
+    if normalise and own.names():
+        raise CairnError(f"networks of your own read observations as they are; leave {name} off.")
+
+
 def path_of(make: Any) -> str:
     """The import path of a class or function: mine.nets:MyEncoder."""
     named = make if hasattr(make, "__qualname__") else type(make)
