@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cairn.core.errors import CairnError
+from cairn.core.actions import Simple
 from cairn.core.types import ActionSpec, Box, Composite, Discrete, MultiDiscrete
 
 MASK = "action_mask"  # the further input of a policy with masks: [N, options] bool, True where allowed
@@ -48,27 +48,35 @@ class PolicyModule(nn.Module):
 
 
 class InEnvUnits(nn.Module):
-    """A policy module with the environment's own actions: scaled, clipped to the bounds, in its shape."""
+    """A policy module with the environment's own actions: scaled, clipped to the bounds, in its shape.
+
+    `outputs` names them: "action", or one for each part of a Dict or Tuple.
+    """
 
     def __init__(self, policy: PolicyModule, space: ActionSpec) -> None:
         super().__init__()
         self.policy, self.space = policy, space
+        self.outputs = ["action"]
         if isinstance(space, Composite):
-            raise CairnError(f"a policy with {space.described} cannot be exported.")
+            self.outputs = ["action" + "".join(path) for path in space.paths]
 
     def forward(self, obs: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
-        """The environment's actions [N] or [N, *shape], and the next state."""
+        """The environment's actions [N] or [N, *shape], in parts if it has any, and the next state."""
         action, *state = self.policy(obs, *more)
-        return in_env_units(self.space, action), *state
+        if not isinstance(self.space, Composite):
+            return in_env_units(self.space, action), *state
+        columns = zip(self.space.parts, action.split(list(self.space.widths), 1), strict=True)
+        parts = [(part, x.reshape(-1, *part.shape_inside)) for part, x in columns]
+        whole = [(part, x if isinstance(part, Box) else x.round().long()) for part, x in parts]
+        return *(in_env_units(part, x) for part, x in whole), *state
 
 
-def in_env_units(space: ActionSpec, action: Tensor) -> Tensor:
+def in_env_units(space: Simple, action: Tensor) -> Tensor:
     """`space.to_env` for tensors, with the same operations, so that results are equal bit by bit."""
     if isinstance(space, Discrete):
         return action + space.start
     if isinstance(space, MultiDiscrete):
         return (action + torch.tensor(space.start)).to(getattr(torch, space.dtype)).reshape(-1, *space.shape)
-    assert isinstance(space, Box)  # `InEnvUnits` has refused the others
     low, high = torch.tensor(space.low), torch.tensor(space.high)
     if space.bounded:
         action = low + (action.clamp(-1.0, 1.0) + 1.0) * (0.5 * (high - low))
