@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -158,19 +159,20 @@ class Box:
         """Outputs of a network for one action: a logit per option, a mean per real number."""
         return self.dim
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether every bound, and the distance between them, is a finite float32."""
         with np.errstate(over="ignore", invalid="ignore"):
-            low, high = self._bounds()
+            low, high = self._bounds
             return bool(np.isfinite(high - low).all())
 
+    @cached_property
     def _bounds(self) -> tuple[Array, Array]:
         return np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
 
     def to_env(self, action: Array) -> Array:
         """Cairn's actions [N, dim] -> the environment's [N, *shape], clipped to its bounds."""
-        low, high = self._bounds()
+        low, high = self._bounds
         if self.bounded:
             action = low + (np.minimum(np.maximum(action, -1.0), 1.0) + 1.0) * (0.5 * (high - low))
         action = np.minimum(np.maximum(action, low), high)  # after scaling too: rounding can lead beyond a bound
@@ -184,7 +186,7 @@ class Box:
         flat = np.asarray(action, np.float32).reshape(-1, self.dim)
         if not self.bounded:
             return flat
-        low, high = self._bounds()
+        low, high = self._bounds
         width = high - low
         return np.where(width > 0, 2.0 * (flat - low) / np.where(width > 0, width, 1.0) - 1.0, 0.0).astype(np.float32)
 
