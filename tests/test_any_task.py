@@ -7,18 +7,21 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from gymnasium.envs.toy_text.taxi import TaxiEnv
 
 import cairn
 from cairn.core.composite_actions import Composite
 from cairn.core.errors import CairnError, EnvError
 from cairn.core.layout import examples
+from cairn.core.policy_module import in_env_units
 from cairn.core.random_actions import random_actions
 from cairn.envs.task import Task
 from cairn.nets.features import Features, shift
+from cairn.nets.normalizer import Normalizer
 from cairn.nets.own import as_shown
 from cairn.vector.choose import make_vector
 from cairn.vector.gymnasium import Gymnasium
-from cairn.vector.spaces import action_spec, spec_of
+from cairn.vector.spaces import action_spec, spec_of, spec_of_env
 from tests import any_tasks  # registers the tasks
 
 PPO = {"horizon": 64, "envs": 4, "lr": 3e-3, "entropy_weight": 0.03}  # without it one seed in four stops exploring
@@ -75,6 +78,36 @@ def test_random_actions_are_in_the_space():
         given = spec.action.to_env(drawn)
         rows = [spec.action.structured(row) for row in given] if isinstance(spec.action, Composite) else given
         assert all(space.contains(row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(np.array([0.3, -0.7]), np.array([0.7, 0.1]), dtype=np.float64),  # float32(0.1) > 0.1
+        spaces.Box(np.array([0.3, -0.7], np.float32), np.array([0.7, 0.1], np.float32)),  # -0.7 + 0.8 > 0.1
+        spaces.Box(np.array([-1.0, 0.3]), np.array([1.0, 0.3]), dtype=np.float64),  # 0.3 is no float32
+        spaces.Box(np.array([0.1, -np.inf]), np.array([np.inf, 0.1]), dtype=np.float64),
+        spaces.Box(-0.1, 0.1, (2,), np.float16),
+        spaces.Box(0, 5, (2,), np.int32),
+        spaces.Tuple((spaces.Box(-0.1, 0.1, (1,), np.float64), spaces.Box(0, 255, (1,), np.uint8))),
+    ],
+)
+def test_every_real_action_is_in_the_space(space):
+    """Also one that tests its actions with `contains`, as Gymnasium's checker does."""
+    spec, _ = spec_of(spaces.Box(-1, 1, (1,)), space)
+    given = np.linspace(-1.5, 1.5, 61, dtype=np.float32)[:, None].repeat(2, 1)
+    made = spec.action.to_env(given)
+    assert all(space.contains(spec.action.structured(x) if isinstance(spec.action, Composite) else x) for x in made)
+    if not isinstance(spec.action, Composite):  # exported policies do the same
+        again = in_env_units(spec.action, torch.from_numpy(given)).numpy()
+        assert again.dtype == made.dtype and (again == made).all()
+
+
+def test_a_policy_of_float32_fits_float64():
+    """As one that was saved before the type was noted."""
+    one, other = (action_spec(spaces.Box(-1, 1, (2,), kind)) for kind in (np.float32, np.float64))
+    assert one == other and hash(one) == hash(other)
+    assert one != action_spec(spaces.Box(-1, 1, (2,), np.int8))
 
 
 def test_dqn_refuses_too_many_combinations():
@@ -137,6 +170,23 @@ def test_a_large_category_is_embedded_and_text_is_left_out(capsys):
     assert features(torch.from_numpy(row)[None]).shape == (1, 64 + 2)
 
 
+def test_a_space_without_numbers_is_one_sentence():
+    for space in (spaces.Box(0, 1, (0,)), spaces.Dict(), spaces.Dict(a=spaces.Box(0, 1, (2, 0)))):
+        with pytest.raises(CairnError, match="has no part that a network can read"):
+            spec_of(space, spaces.Discrete(2))
+    with pytest.raises(CairnError, match="has no numbers"):
+        spec_of(spaces.Box(0, 1, (1,)), spaces.Box(0, 1, (0,)))
+
+
+@pytest.mark.parametrize("cls", [cairn.PPO, cairn.A2C, cairn.DQN, cairn.SAC, cairn.TD3])
+def test_the_numbers_beside_a_picture_are_normalised_and_clipped_as_set(cls):
+    kind = "box" if cls in (cairn.SAC, cairn.TD3) else "discrete"
+    on = "normalise_obs" if cls in (cairn.PPO, cairn.A2C) else "normalise"
+    agent = cls(Task("toys/Camera-v0", args={"kind": kind}), clip_obs=3.0, **{on: True}).agent
+    found = [m for part in agent.policy_parts.values() for m in part.modules() if isinstance(m, Normalizer)]
+    assert found and all(one.clip == 3.0 for one in found)
+
+
 @pytest.mark.parametrize("space", [spaces.Sequence(spaces.Discrete(3)), spaces.Graph(spaces.Box(0, 1), None)])
 def test_a_space_without_a_fixed_size_is_one_sentence(space):
     with pytest.raises(CairnError, match="no fixed size"):
@@ -170,6 +220,15 @@ def test_masks_are_found_wherever_a_task_tells_them(by, multi):
     task = Task("toys/Masked-v0", args={"by": by, "multi": multi})
     assert score((cairn.PPO, PPO), task, 1) == 1.0  # the mask leaves one action
     assert score((cairn.PPO, PPO), Task(task.id, args=task.args, action_masks=False), 1) < 0.5
+
+
+class Inherited(TaxiEnv):
+    """The source of the class does not mention masks, and that of its base does."""
+
+
+def test_masks_of_a_base_class_are_found():
+    assert spec_of_env(Task(Inherited)())[0].masked == 6
+    assert Gymnasium(gym.vector.SyncVectorEnv([Inherited] * 2)).spec.masked == 6
 
 
 @pytest.mark.parametrize("name", [*ON_POLICY, "dqn"])
@@ -220,6 +279,35 @@ def paid_in(model, envs):
         paid |= set(step.reward[step.valid].tolist())
         obs = step.obs
     return paid
+
+
+def test_a_vector_is_asked_for_its_masks_once_a_step():
+    vector = gym.vector.SyncVectorEnv([any_tasks.Masked] * 3)
+    asked, call = [], vector.call
+    vector.call = lambda name, *given: asked.append(name) or call(name, *given)
+    envs = Gymnasium(vector)
+    envs.reset([1, 2, 3])
+    envs.step(np.zeros(3, np.int64))
+    assert asked == ["action_masks"] * 2
+
+
+def test_a_mask_may_forbid_everything_where_an_episode_is_cut():
+    class Late(any_tasks.Masked):
+        def step(self, action):
+            self.over = True
+            return self.shown(), 0.0, False, True, {}
+
+        def reset(self, **given):
+            self.over = False
+            return super().reset(**given)
+
+        def _mask(self):
+            return np.zeros(6) if self.over else super()._mask()
+
+    envs = make_vector(Task(Late), 1, backend="sync")
+    obs = envs.reset([1])
+    step = envs.step(obs[:, -6:].argmax(1))
+    assert step.next_obs[0, -6:].tolist() == [1.0] * 6 and step.obs[0, -6:].sum() == 1
 
 
 def test_a_wrong_mask_of_a_vector_names_the_environment():
@@ -284,6 +372,27 @@ def test_a_wrong_mask_names_the_environment(how, words):
 
 
 # -- saved and resumed
+
+
+class TwoParts(any_tasks.OneStep):
+    """A Dict of two numbers and one, in one order or the other."""
+
+    def __init__(self, first):
+        self.observation_space = spaces.Dict(a=spaces.Box(0, 1, (first,)), b=spaces.Box(0, 1, (3 - first,)))
+        self.action_space = spaces.Discrete(2)
+
+    def shown(self):
+        return self.observation_space.sample()
+
+
+def test_parts_of_other_sizes_are_another_task(tmp_path):
+    """Their rows are equally long."""
+    with pytest.raises(CairnError, match="environments that differ"):
+        cairn.PPO([lambda: TwoParts(1), lambda: TwoParts(2)])
+    cairn.PPO(lambda: TwoParts(1)).save(tmp_path / "policy")
+    cairn.PPO.load(tmp_path / "policy", env=lambda: TwoParts(1))
+    with pytest.raises(CairnError, match="its observation or action space differs"):
+        cairn.PPO.load(tmp_path / "policy", env=lambda: TwoParts(2))
 
 
 @pytest.mark.parametrize(

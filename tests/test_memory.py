@@ -240,6 +240,21 @@ def test_an_exported_policy_has_its_state_as_input_and_output(memory, config, tm
         np.testing.assert_allclose(state, player.memory.state, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+def test_an_exported_policy_with_memory_takes_masks(name, tmp_path):
+    """The first input is the observation without its mask, the second the mask, the third the state."""
+    ort = pytest.importorskip("onnxruntime")
+    agent = trained(name, corridor(kind="masked"), "gru", 1).agent
+    serving.export_torchscript(agent, tmp_path / "policy.pt")
+    serving.export_onnx(agent, tmp_path / "policy.onnx", task="corridor")
+    session = ort.InferenceSession(str(tmp_path / "policy.onnx"))
+    assert [one.name for one in session.get_inputs()] == ["obs", "action_mask", "memory"]
+    state = np.zeros((3, agent.core.width), np.float32)
+    given = {"obs": np.ones((3, 2), np.float32), "action_mask": np.eye(3, dtype=bool), "memory": state}
+    action, state = session.run(None, given)
+    assert action.tolist() == [0, 1, 2] and state.any()
+
+
 # -- where there is none
 
 

@@ -52,6 +52,17 @@ class Head(nn.Module):
         return self.layers(obs)
 
 
+class Noisy(nn.Module):
+    """Has layers that work otherwise in training."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5))
+
+    def forward(self, obs):
+        return self.layers(obs)
+
+
 def actor(spec):
     return Head(spec.action.outputs)
 
@@ -161,3 +172,35 @@ def broken(spec):
 def test_a_wrong_network_is_one_sentence(call, words):
     with pytest.raises(CairnError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings"),
+    [
+        (cairn.PPO, PPO),
+        (cairn.A2C, {"horizon": 16}),
+        (cairn.DQN, {"learning_starts": 32, "batch_size": 16, "target_every": 10**6}),
+    ],
+)
+def test_dropout_and_batch_normalisation_are_on_in_gradient_steps_only(cls, settings, tmp_path):
+    model = cls("CartPole-v1", network=Noisy, seed=1, **settings).learn(300)
+    obs = torch.randn(8, 4)
+    first = model.agent.act(obs, explore=False)
+    assert all(torch.equal(first, model.agent.act(obs, explore=False)) for _ in range(20))
+    alone = [model.agent.act(row[None], explore=False)[0] for row in obs]  # not normalised by the others in a batch
+    assert torch.equal(first, torch.stack(alone))
+    parts = model.agent.policy_parts
+    norms = [m for part in parts.values() for m in part.modules() if isinstance(m, nn.BatchNorm1d)]
+    assert len(norms) == (2 if cls is cairn.DQN else 1)
+    assert all(norm.running_mean.any() and norm.num_batches_tracked > 0 for norm in norms)  # of the target too
+    model.save(tmp_path / "policy")
+    again = cls.load(tmp_path / "policy", network=Noisy)
+    assert torch.equal(again.agent.act(obs, explore=False), first)
+
+
+@pytest.mark.parametrize("cls", [cairn.PPO, cairn.DQN, cairn.SAC, cairn.TD3])
+def test_what_a_network_of_ones_own_reads_is_not_normalised(cls):
+    task = "CartPole-v1" if cls is cairn.DQN else "Pendulum-v1"
+    name = "normalise_obs" if cls is cairn.PPO else "normalise"
+    with pytest.raises(CairnError, match=f"read observations as they are; leave {name} off"):
+        cls(task, network=Encoder, **{name: True})

@@ -213,3 +213,18 @@ def test_a_folder_of_results_keeps_those_of_recipes_in_recipes_or_in_itself(tmp_
     (tmp_path / "recipes").mkdir()
     assert recipes_folder(tmp_path) == tmp_path / "recipes"
     assert read_results(ROOT / "results", "cartpole-ppo") == read_results(RECORDED, "cartpole-ppo") != []
+
+
+def test_a_study_keeps_the_runs_of_other_seeds(tmp_path, monkeypatch):
+    """It compared its settings with those in the file, where a tuple is a list, and dropped earlier seeds."""
+    from benchmarks.studies import masks_and_memory, packages
+
+    monkeypatch.setattr(masks_and_memory, "version", lambda name: "1")
+    monkeypatch.setattr(packages, "versions", lambda python, names: {})
+    for seed in (101, 102, 101):
+        for name in ("taxi", "cartpole-positions"):
+            masks_and_memory.record(name, [{"seed": seed, "side": "cairn"}], tmp_path / "masks.json")
+        packages.record("minigrid-empty", {"seed": seed}, "python", tmp_path / "packages.json")
+    for file in ("masks", "packages"):
+        for entry in json.loads((tmp_path / f"{file}.json").read_text()):
+            assert [run["seed"] for run in entry["runs"]] == [101, 102]

@@ -206,7 +206,7 @@ def record(name: str, runs: list[dict[str, Any]], path: Path) -> None:
         "every": case.every,
         "episodes": case.episodes,
         "evaluations": LAST,
-        "settings": {**case.shared, "memory": case.memory, "normalise": case.normalise},
+        "settings": {**case.shared, "memory": case.memory, "normalise": list(case.normalise)},
         "versions": {one: version(one) for one in ("sb3-contrib", "stable-baselines3", "gymnasium", "torch")},
     }
     known = json.loads(path.read_text()) if path.exists() else []

@@ -11,13 +11,18 @@ from cairn.algorithms import DQNConfig, HIROConfig, SACConfig, TD3Config
 from cairn.algorithms.hiro.agent import HIRO
 from cairn.core.errors import CairnError
 from cairn.core.goals import Region
-from cairn.core.types import Box, Discrete, GoalSpec, Spec, SubgoalBatch, Transition, Window
+from cairn.core.types import Box, Discrete, GoalSpec, ObsPart, Spec, SubgoalBatch, Transition, Window
 from cairn.recipes.recipe import Recipe
 from cairn.runs.evaluation import as_policy
 from cairn.runs.train import train
 
 SMALL = {"hidden": (16, 16)}
 SPEC = Spec((5,), "float32", Box((2,), (-1.0,) * 2, (1.0,) * 2))
+PARTS = (
+    ObsPart("camera", "image", (1, 36, 36)),
+    *(ObsPart(f"{x}_goal", "numbers", (2,)) for x in ("achieved", "desired")),
+)
+PICTURE = Spec((1296 + 16,), "uint8", SPEC.action, GoalSpec(1296, 2, itemsize=4), parts=PARTS)  # a row of bytes
 ROOMS = Spec((5,), "float32", Discrete(4))
 LEVELS = {
     "td3": (SPEC, HIROConfig(TD3Config(**SMALL), TD3Config(**SMALL))),
@@ -251,6 +256,7 @@ def test_without_a_slice_subgoals_live_in_the_tasks_goal_space():
         (SPEC, {"subgoal": (0, 1, 2)}, "agent.subgoal is"),
         (GOALS, {"subgoal": (3, 6), "subgoal_range": (1.0,) * 3}, "agent.subgoal is"),
         (SPEC, {"subgoal": (0, 2), "subgoal_range": (1.0,)}, "agent.subgoal_range has 1 numbers"),
+        (PICTURE, {"subgoal_range": (1.0,) * 8}, "hiro reads numbers only"),
         (SPEC, {"subgoal": (0, 1), "subgoal_range": (0.0,)}, "agent.subgoal_range is"),
         (SPEC, {"subgoal": (0, 1), "every": 0}, "agent.every is 0"),
         (SPEC, {"subgoal": (0, 1), "candidates": 0}, "agent.candidates is 0"),

@@ -22,7 +22,7 @@ from cairn.algorithms.td3 import TD3Config
 from cairn.cli.main import main
 from cairn.core.goals import Region
 from cairn.core.state import pack, unpack
-from cairn.core.types import Box, Discrete, GoalSpec, MultiDiscrete, ObsPart, Spec
+from cairn.core.types import Box, Composite, Discrete, GoalSpec, MultiDiscrete, ObsPart, Spec
 from cairn.nets.normalizer import Normalizer
 from cairn.runs import serving
 from cairn.runs.evaluation import as_policy
@@ -116,6 +116,26 @@ def test_an_exported_policy_acts_as_the_agent_in_the_units_of_the_environment(ca
         for got in (first, second.detach().numpy()):
             assert got.dtype == want.dtype and got.shape == want.shape
             np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+def test_each_part_of_an_action_is_an_output(tmp_path):
+    arm = Box((2,), (-0.1, 0.3), (0.1, 0.3), "float64")  # the second number is fixed
+    parts = Composite((arm, Discrete(3, start=2), HANDS), ((".arm",), (".more", "[0]"), (".more", "[1]")))
+    made = build(PPOConfig(hidden=(16,), memory="gru", memory_size=8), Spec((4,), "float32", parts), seed=1)
+    told = serving.export_onnx(made, tmp_path / "policy.onnx", task="")
+    serving.export_torchscript(made, tmp_path / "policy.pt")
+    names = ["action.arm", "action.more[0]", "action.more[1]", "next_memory"]
+    assert told.signature == f"obs [N, 4], memory [N, 8] -> {', '.join(names)}"
+    session, loaded = ort.InferenceSession(str(tmp_path / "policy.onnx")), torch.jit.load(str(tmp_path / "policy.pt"))
+    given = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32), np.zeros((7, 8), np.float32)
+    want = parts.leaves(as_policy(made)(given[0]))
+    for got in (
+        session.run(names[:3], dict(zip(("obs", "memory"), given, strict=True))),
+        [x.numpy() for x in loaded(*map(torch.from_numpy, given))[:3]],
+    ):
+        for mine, theirs in zip(got, want, strict=True):
+            assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
 def test_the_agent_is_left_as_it_is(tmp_path):

@@ -31,7 +31,7 @@ from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
 from cairn.nets.mlp import Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
-from cairn.nets.own import NONE, Own, OwnNet
+from cairn.nets.own import NONE, Own, OwnNet, not_normalised
 from cairn.nets.recurrent import MemoryKind, RecurrentMemory
 from cairn.nets.recurrent_values import RecurrentValues
 from cairn.nets.seeding import seeded
@@ -103,6 +103,8 @@ class DQN(BaseAgent):
         shape["activation"] = cfg.activation
         shape |= {"cnn": cfg.cnn, "bf16": cfg.bf16, "memory": cfg.memory, "memory_size": cfg.memory_size}
         read: Any = {"cnn": cfg.cnn, "bf16": cfg.bf16, "normalise": cfg.normalise, "images": cfg.memory != "none"}
+        read["clip"] = cfg.clip_obs
+        not_normalised(own, cfg.normalise, "normalise")
         _check_memory(cfg, own)
         with seeded(seed):
             before = feature_net(spec, own.network, orthogonal=False, **read)

@@ -28,7 +28,7 @@ from cairn.nets.graphs import graphed
 from cairn.nets.health import dead_units
 from cairn.nets.mlp import MLP, Activation
 from cairn.nets.optim import Flat, Optimizer, lerp_
-from cairn.nets.own import NONE, Own
+from cairn.nets.own import NONE, Own, not_normalised
 from cairn.nets.seeding import seeded
 from cairn.nets.tanh_gaussian import LOG_STD, TanhGaussian
 
@@ -76,6 +76,8 @@ class SAC(BaseAgent):
         self.spec, self.progress, self.own = spec, 0.0, own
         self.generator = torch.Generator(device).manual_seed(seed)
         look: Any = {"cnn": cfg.cnn, "bf16": cfg.bf16, "normalise": cfg.normalise, "squashed": IMAGE_FEATURES}
+        look["clip"] = cfg.clip_obs
+        not_normalised(own, cfg.normalise, "normalise")
         with seeded(seed):
             features = feature_net(spec, own.network, images=True, **look)
         seen: Any = {"normalise": cfg.normalise, "relative_goals": cfg.relative_goals, "features": features}

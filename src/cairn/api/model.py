@@ -410,8 +410,7 @@ class Model:
         told = about.get("settings", {}) if isinstance(about.get("settings", {}), dict) else {}
         made: Any = {"network": network, "actor": actor, "critic": critic}
         model = cls(saved.task, **settings, **made, **{**changed, **{k: v for k, v in told.items() if k in changed}})
-        mine, theirs = ((one.obs_shape, one.obs_dtype, one.action) for one in (model.spec, agent.spec))
-        if mine != theirs:
+        if not model.spec.alike(agent.spec):
             raise CairnError(
                 f"{path} was trained on another version of {saved.task.id}: its observation or action space differs."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,14 +102,32 @@ class MultiDiscrete:
         return inside
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Box:
-    """Real actions of `shape`. Inside Cairn they are flat [N, dim] and, if all bounds are finite, scaled to [-1, 1]."""
+    """Real actions of `shape`. Inside Cairn they are flat [N, dim] and, if all bounds are finite, scaled to [-1, 1].
+
+    Boxes of different float types are equal: a policy of the one fits the other.
+    """
 
     shape: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    dtype: str = "float32"  # of an integer space its type, to which `to_env` rounds
+    dtype: str = "float32"  # of the environment's actions; `to_env` rounds to integers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Box) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.low, self.high, self.dtype if self.whole else "float"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the environment's actions are integers."""
+        return not self.dtype.startswith("float")
 
     @property
     def dim(self) -> int:
@@ -140,25 +159,26 @@ class Box:
         """Outputs of a network for one action: a logit per option, a mean per real number."""
         return self.dim
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether every bound, and the distance between them, is a finite float32."""
         with np.errstate(over="ignore", invalid="ignore"):
-            low, high = self._bounds()
+            low, high = self._bounds
             return bool(np.isfinite(high - low).all())
 
+    @cached_property
     def _bounds(self) -> tuple[Array, Array]:
         return np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
 
     def to_env(self, action: Array) -> Array:
         """Cairn's actions [N, dim] -> the environment's [N, *shape], clipped to its bounds."""
-        low, high = self._bounds()
+        low, high = self._bounds
         if self.bounded:
-            action = low + (np.clip(action, -1.0, 1.0) + 1.0) * (0.5 * (high - low))
-        else:
-            action = np.clip(action, low, high)
-        if self.dtype != "float32":
-            action = np.rint(np.asarray(action, np.float64)).clip(self.low, self.high)
+            action = low + (np.minimum(np.maximum(action, -1.0), 1.0) + 1.0) * (0.5 * (high - low))
+        action = np.minimum(np.maximum(action, low), high)  # after scaling too: rounding can lead beyond a bound
+        if self.dtype != "float32":  # whose bounds need not be numbers of float32
+            exact = np.asarray(action, np.float64)
+            action = (np.rint(exact) if self.whole else exact).clip(self.low, self.high)
         return action.astype(self.dtype, copy=False).reshape(-1, *self.shape)
 
     def from_env(self, action: Array) -> Array:
@@ -166,7 +186,7 @@ class Box:
         flat = np.asarray(action, np.float32).reshape(-1, self.dim)
         if not self.bounded:
             return flat
-        low, high = self._bounds()
+        low, high = self._bounds
         width = high - low
         return np.where(width > 0, 2.0 * (flat - low) / np.where(width > 0, width, 1.0) - 1.0, 0.0).astype(np.float32)
 

@@ -58,18 +58,24 @@ class Composite:
         """The rows themselves; see `structured`."""
         return action
 
+    def leaves(self, rows: Array) -> list[Array]:
+        """The environment's actions [N, *shape] for each part of rows [N, width]."""
+        found, start = [], 0
+        for part, width in zip(self.parts, self.widths, strict=True):
+            inside = rows[:, start : start + width].astype(part.dtype_inside).reshape(-1, *part.shape_inside)
+            found.append(part.to_env(inside))
+            start += width
+        return found
+
     def structured(self, row: Array) -> Any:
         """One row [width] as the environment's Dict or Tuple."""
         tree: dict[Any, Any] = {}
-        start = 0
-        for part, path, width in zip(self.parts, self.paths, self.widths, strict=True):
-            inside = row[start : start + width].astype(part.dtype_inside).reshape(1, *part.shape_inside)
-            start += width
+        for path, leaf in zip(self.paths, self.leaves(row[None]), strict=True):
             *way, last = (_key(step) for step in path)
             branch = tree
             for key in way:
                 branch = branch.setdefault(key, {})
-            branch[last] = part.to_env(inside)[0]
+            branch[last] = leaf[0]
         return _tuples(tree)
 
     def from_env(self, action: Any) -> Array:

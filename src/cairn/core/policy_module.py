@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cairn.core.errors import CairnError
+from cairn.core.actions import Simple
 from cairn.core.types import ActionSpec, Box, Composite, Discrete, MultiDiscrete
 
 MASK = "action_mask"  # the further input of a policy with masks: [N, options] bool, True where allowed
@@ -39,38 +39,51 @@ class PolicyModule(nn.Module):
 
     def forward(self, obs: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         """The actions [N] or [N, dim] for obs [N, ...], without their masks, and, in subclasses, the next state."""
-        rows = torch.cat([obs, more[0].to(obs.dtype)], 1) if self.extra else obs
-        action: Tensor = self.agent.act(rows, explore=False)
+        action: Tensor = self.agent.act(self.rows(obs, *more), explore=False)
         return (action,)
+
+    def rows(self, obs: Tensor, *masks: Tensor) -> Tensor:
+        """Observations as the agent takes them: followed by their masks, where the task has any."""
+        return torch.cat([obs, *(mask.to(obs.dtype) for mask in masks)], 1) if masks else obs
 
 
 class InEnvUnits(nn.Module):
-    """A policy module with the environment's own actions: scaled, clipped to the bounds, in its shape."""
+    """A policy module with the environment's own actions: scaled, clipped to the bounds, in its shape.
+
+    `outputs` names them: "action", or one for each part of a Dict or Tuple.
+    """
 
     def __init__(self, policy: PolicyModule, space: ActionSpec) -> None:
         super().__init__()
         self.policy, self.space = policy, space
+        self.outputs = ["action"]
         if isinstance(space, Composite):
-            raise CairnError(f"a policy with {space.described} cannot be exported.")
+            self.outputs = ["action" + "".join(path) for path in space.paths]
 
     def forward(self, obs: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
-        """The environment's actions [N] or [N, *shape], and the next state."""
+        """The environment's actions [N] or [N, *shape], in parts if it has any, and the next state."""
         action, *state = self.policy(obs, *more)
-        return in_env_units(self.space, action), *state
+        if not isinstance(self.space, Composite):
+            return in_env_units(self.space, action), *state
+        columns = zip(self.space.parts, action.split(list(self.space.widths), 1), strict=True)
+        parts = [(part, x.reshape(-1, *part.shape_inside)) for part, x in columns]
+        whole = [(part, x if isinstance(part, Box) else x.round().long()) for part, x in parts]
+        return *(in_env_units(part, x) for part, x in whole), *state
 
 
-def in_env_units(space: ActionSpec, action: Tensor) -> Tensor:
+def in_env_units(space: Simple, action: Tensor) -> Tensor:
     """`space.to_env` for tensors, with the same operations, so that results are equal bit by bit."""
     if isinstance(space, Discrete):
         return action + space.start
     if isinstance(space, MultiDiscrete):
         return (action + torch.tensor(space.start)).to(getattr(torch, space.dtype)).reshape(-1, *space.shape)
-    assert isinstance(space, Box)  # `InEnvUnits` has refused the others
     low, high = torch.tensor(space.low), torch.tensor(space.high)
     if space.bounded:
         action = low + (action.clamp(-1.0, 1.0) + 1.0) * (0.5 * (high - low))
-    else:
-        action = torch.minimum(torch.maximum(action, low), high)
+    action = torch.minimum(torch.maximum(action, low), high)
     if space.dtype != "float32":
-        action = action.round().to(getattr(torch, space.dtype))
+        exact = action.double()
+        low, high = (torch.tensor(end, dtype=torch.float64) for end in (space.low, space.high))
+        exact = torch.minimum(torch.maximum(exact.round() if space.whole else exact, low), high)
+        action = exact.to(getattr(torch, space.dtype))
     return action.reshape(-1, *space.shape)

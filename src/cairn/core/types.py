@@ -116,6 +116,14 @@ class Spec:
         """Whether a row of parts is of bytes."""
         return bool(self.parts) and self.obs_dtype == "uint8"
 
+    def alike(self, other: Spec) -> bool:
+        """Whether a policy of the one fits the other: actions and observations are equal, part by part.
+
+        Policies of 0.1 do not know of parts.
+        """
+        mine, theirs = ((one.obs_shape, one.obs_dtype, one.action, one.masked) for one in (self, other))
+        return mine == theirs and (self.parts == other.parts or not self.parts or not other.parts)
+
     @property
     def action_shape(self) -> tuple[int, ...]:
         """Shape of one action inside Cairn."""

@@ -7,7 +7,9 @@ under the key "action_mask" of a Dict observation, as in PettingZoo. `ActionMask
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +22,7 @@ from cairn.core.errors import CairnError
 
 MASK = "action_mask"  # the key in an info and in an observation
 METHOD = "action_masks"
+ABSTRACT = ("builtins", "typing", "abc", "gymnasium.core")  # modules of base classes that are no task
 
 
 def maskable(space: Any) -> bool:
@@ -45,7 +48,7 @@ def shows_mask(env: gym.Env[Any, Any]) -> bool:
 
 
 def may_tell_by_info(env: gym.Env[Any, Any]) -> bool:
-    """Whether the source of the environment or of a wrapper mentions masks; only then it is reset to test."""
+    """Whether the files of the environment or of a wrapper mention masks; only then it is reset to test."""
     return any(mentions_mask(layer) for layer in _layers(env))
 
 
@@ -67,12 +70,20 @@ def tells_masks(env: gym.Env[Any, Any], another: Callable[[], gym.Env[Any, Any]]
 
 
 def mentions_mask(kind: type) -> bool:
-    """Whether the source of a class has the key of masks."""
-    try:
-        text = inspect.getsource(kind)
-    except (OSError, TypeError):  # compiled, or typed into an interpreter
-        return False
-    return f'"{MASK}"' in text or f"'{MASK}'" in text
+    """Whether the files of a class and of its bases have the key of masks: a function beside it may make the info."""
+    return any(_has_key(base) for base in kind.__mro__ if base.__module__ not in ABSTRACT)
+
+
+@cache
+def _has_key(kind: type) -> bool:
+    for part in (sys.modules.get(kind.__module__), kind):  # a cell of a notebook has the class alone
+        try:
+            text = inspect.getsource(part)  # type: ignore[arg-type]  # None raises TypeError
+        except (OSError, TypeError):  # compiled, or typed into an interpreter
+            continue
+        if f'"{MASK}"' in text or f"'{MASK}'" in text:
+            return True
+    return False
 
 
 def _layers(env: Any) -> Iterator[type]:
@@ -99,7 +110,8 @@ class ActionMasks(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self.beside(obs, self._mask(info), over=bool(terminated)), reward, terminated, truncated, info
+        over = bool(terminated) or bool(truncated)
+        return self.beside(obs, self._mask(info), over=over), reward, terminated, truncated, info
 
     def _mask(self, info: Mapping[str, Any]) -> Any:
         return self.env.get_wrapper_attr(METHOD)() if self.by_method else info.get(MASK)
@@ -114,7 +126,7 @@ class Beside:
         parts = dict(shown.spaces) if isinstance(shown, spaces.Dict) else {"observation": shown}
         self.space = spaces.Dict({**parts, MASK: spaces.MultiBinary(self.length)})
 
-    def __call__(self, obs: Any, mask: Any, *, over: bool) -> Any:
+    def __call__(self, obs: Any, mask: Any, over: bool) -> Any:
         """An observation with its mask. Where the episode is `over`, a mask that forbids all allows all."""
         if over and (mask is None or not np.any(np.concatenate([np.ravel(one) for one in _listed(mask)]))):
             mask = np.ones(self.length, np.int8)

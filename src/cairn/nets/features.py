@@ -24,6 +24,7 @@ class Features(nn.Module):
     """Rows [B, width] with several parts -> [B, features]: numbers, images by a CNN, categories by an embedding.
 
     normalise   normalise the numbers by their running mean and standard deviation, which the agent updates
+    clip        the largest size of a normalised number
     squashed    features of an image, between -1 and 1 by a layer norm and tanh (Yarats et al. 2021); 0: the CNN's own
     """
 
@@ -36,6 +37,7 @@ class Features(nn.Module):
         cnn: Vision = "nature",
         bf16: bool = False,
         normalise: bool = False,
+        clip: float = 10.0,
         orthogonal: bool = True,
         squashed: int = 0,
     ) -> None:
@@ -53,7 +55,7 @@ class Features(nn.Module):
         self.readers = nn.ModuleList(readers)
         self.embeddings = nn.ModuleList([nn.Embedding(part.n, _embedded(part)) for part, _ in self.categories])
         count = len(self.index) // (BYTES if spec.in_bytes else 1)
-        self.normalizer = Normalizer((count,)) if normalise and count else None
+        self.normalizer = Normalizer((count,), clip) if normalise and count else None
         self.features = count + sum(squashed or reader.features for reader in readers)
         self.features += sum(_embedded(part) for part, _ in self.categories)
 
@@ -129,10 +131,13 @@ def feature_net(
 
 
 def share_statistics(net: nn.Module, target: nn.Module) -> None:
-    """Make a target network, a copy of `net`, use the observation statistics of `net`."""
+    """Make a target network, a copy of `net`, use the statistics of `net`: of observations and of the user's layers."""
     for mine, copied in zip(net.modules(), target.modules(), strict=True):
         if isinstance(mine, Features) and isinstance(copied, Features):
             copied.normalizer = mine.normalizer
+        if isinstance(mine, OwnNet):
+            for one, other in zip(mine.modules(), copied.modules(), strict=True):
+                other._buffers.update(one._buffers)  # such as those of batch normalisation: only weights are moved
 
 
 def shift(images: Tensor, most: int, generator: Generator) -> Tensor:

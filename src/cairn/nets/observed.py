@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from cairn.core.types import Rollout, Spec
 from cairn.nets.cnn import Vision, sees_images
 from cairn.nets.features import feature_net
 from cairn.nets.normalizer import Normalizer
-from cairn.nets.own import Own
+from cairn.nets.own import Own, not_normalised
 
 
 class Observed(nn.Module):
@@ -22,15 +23,15 @@ class Observed(nn.Module):
         self, spec: Spec, own: Own, *, normalise: bool, clip: float, cnn: Vision, bf16: bool, images: bool = False
     ) -> None:
         super().__init__()
-        self.features = feature_net(spec, own.network, images=images, cnn=cnn, bf16=bf16, normalise=normalise)
+        not_normalised(own, normalise, "normalise_obs")
+        look: Any = {"cnn": cnn, "bf16": bf16, "normalise": normalise, "clip": clip}
+        self.features = feature_net(spec, own.network, images=images, **look)
         self.images = sees_images(spec) and self.features is None
         self.masked = spec.masked
         whole = own.actor is not None or own.critic is not None
         self.raw = self.images or self.features is not None or whole  # observations reach the networks as they come
         if sees_images(spec) and normalise:
             raise CairnError("images are not normalised by running statistics; leave normalise_obs off.")
-        if whole and normalise:
-            raise CairnError("networks of your own read observations as they are; leave normalise_obs off.")
         shape = spec.obs_shape if not spec.masked else (spec.obs_shape[0] - spec.masked,)
         self.normalizer = Normalizer(shape, clip) if normalise and not self.raw else None
         self.width = math.prod(shape) if self.features is None else self.features.features

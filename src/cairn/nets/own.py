@@ -41,6 +41,12 @@ class Own:
 NONE = Own()
 
 
+def not_normalised(own: Own, normalise: bool, name: str) -> None:
+    """Raise CairnError if a setting, called `name`, normalises what networks of the user's own read."""
+    if normalise and own.names():
+        raise CairnError(f"networks of your own read observations as they are; leave {name} off.")
+
+
 def path_of(make: Any) -> str:
     """The import path of a class or function: mine.nets:MyEncoder."""
     named = make if hasattr(make, "__qualname__") else type(make)
@@ -48,7 +54,11 @@ def path_of(make: Any) -> str:
 
 
 class OwnNet(nn.Module):
-    """A module of the user's, made for a task and tried: rows of observations [B, ...] -> [B, width]."""
+    """A module of the user's, made for a task and tried: rows of observations [B, ...] -> [B, width].
+
+    It is in training mode in gradient steps only: dropout and batch normalisation do not disturb acting, targets or
+    evaluations.
+    """
 
     def __init__(self, role: str, make: MakeNetwork, spec: Spec, width: int | None = None) -> None:
         super().__init__()
@@ -59,6 +69,9 @@ class OwnNet(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """What the user's module returns for rows [B, ...]."""
+        learning = torch.is_grad_enabled()
+        if self.module.training != learning:
+            self.module.train(learning)
         out: Tensor = self.module(as_shown(self.spec, rows))
         return out
 

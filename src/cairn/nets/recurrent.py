@@ -251,7 +251,8 @@ class RecurrentPolicy(PolicyModule):
         self.state = {"memory": agent.memory(1).state}
 
     def forward(self, obs: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
-        """The actions [N] or [N, dim] and the next states, for obs [N, ...] and the states [N, width]."""
-        memory = RecurrentMemory(*more)
-        action: Tensor = self.agent.act(obs, explore=False, memory=memory)
+        """The actions [N] or [N, dim] and the next states, for obs [N, ...], any masks, and the states [N, width]."""
+        *masks, state = more
+        memory = RecurrentMemory(state)
+        action: Tensor = self.agent.act(self.rows(obs, *masks), explore=False, memory=memory)
         return action, memory.state

@@ -66,7 +66,7 @@ def check_judged(recipe: Recipe, spec: Spec) -> None:
         env = recipe.judged_task.for_scoring()()
         judged = spec_of_env(env)[0]
         close_env(env)
-        if (judged.obs_shape, judged.obs_dtype, judged.action) != (spec.obs_shape, spec.obs_dtype, spec.action):
+        if not judged.alike(spec):
             raise CairnError(
                 f"with these eval_args {recipe.env} has other observation or action spaces than in training."
             )

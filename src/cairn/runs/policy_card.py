@@ -37,6 +37,7 @@ ACTIONS = 2**24
 STEPS_SHOWN = 10_000  # stacked observations
 RESETS = 1_000
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+WHOLE, FLOAT = re.compile("bool|u?int(8|16|32|64)"), re.compile("float(16|32|64)")  # types of actions
 PLACE = re.compile(r"\[\d{1,4}\]")  # an index of a Tuple
 FREE = 2**24  # elements that an agent may have, however small its file is,
 SMALL = 1_000  # tensors,
@@ -121,6 +122,7 @@ def _action_fits(action: ActionSpec) -> bool:
         return 1 <= action.n <= ACTIONS
     if isinstance(action, MultiDiscrete):
         sizes = len(action.nvec) == len(action.start) == math.prod(action.shape) and len(action.shape) <= AXES
+        sizes = sizes and WHOLE.fullmatch(action.dtype) is not None
         return sizes and all(n >= 1 for n in action.nvec) and 1 <= sum(action.nvec) <= ACTIONS
     return _box_fits(action)
 
@@ -143,7 +145,8 @@ def _parts_fit(spec: Spec) -> bool:
 
 
 def _box_fits(box: Box) -> bool:
-    whole = len(box.shape) <= AXES and all(n >= 0 for n in box.shape)
+    named = FLOAT.fullmatch(box.dtype) or WHOLE.fullmatch(box.dtype)
+    whole = bool(named) and len(box.shape) <= AXES and all(n >= 0 for n in box.shape)
     return whole and math.prod(box.shape) == len(box.low) == len(box.high) <= ACTIONS
 
 

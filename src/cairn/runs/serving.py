@@ -26,12 +26,13 @@ from torch import Tensor, nn
 from cairn.algorithms.player import Player
 from cairn.algorithms.registry import agent_name, build
 from cairn.algorithms.settings import in_single_precision
+from cairn.core.actions import Simple
 from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.layout import allowed, examples, slices
 from cairn.core.policy_module import InEnvUnits
 from cairn.core.state import pack, unpack
-from cairn.core.types import ActionSpec, Array, Discrete, Spec
+from cairn.core.types import Array, Composite, Discrete, Spec
 from cairn.envs.task import Task
 from cairn.interop.sb3.exporter import as_sb3
 from cairn.nets.own import NONE
@@ -70,15 +71,16 @@ class Parity:
 
 @dataclass(frozen=True)
 class Interface:
-    """Inputs and outputs of a file: name -> one row. `state` belongs to both."""
+    """Inputs and outputs of a file: name -> one row. `state` belongs to both; `actions` names the actions."""
 
     inputs: dict[str, Tensor]
     state: dict[str, Tensor]
+    actions: list[str]
 
     @property
     def outputs(self) -> list[str]:
         """The names of the outputs."""
-        return ["action", *(f"next_{name}" for name in self.state)]
+        return [*self.actions, *(f"next_{name}" for name in self.state)]
 
     @property
     def signature(self) -> str:
@@ -198,8 +200,9 @@ def _served(agent: Agent) -> tuple[nn.Module, Agent, Interface]:
     shape, masked = agent.spec.obs_shape, agent.spec.masked
     shape = (shape[0] - masked,) if masked else shape
     obs = torch.zeros(1, *shape, dtype=getattr(torch, agent.spec.obs_dtype))
-    interface = Interface({"obs": obs, **policy.extra, **policy.state}, dict(policy.state))
-    return InEnvUnits(policy, agent.spec.action).eval(), twin, interface
+    module = InEnvUnits(policy, agent.spec.action)
+    interface = Interface({"obs": obs, **policy.extra, **policy.state}, dict(policy.state), module.outputs)
+    return module.eval(), twin, interface
 
 
 def _example(interface: Interface) -> tuple[Tensor, ...]:
@@ -244,13 +247,19 @@ def compared(served: Served, agent: Agent, interface: Interface, seen: Array | N
     spec, player = agent.spec, Player(agent)
     seen = drawn_observations(spec) if seen is None else seen
     state = [row.repeat(seen.shape[1], *(1 for _ in row.shape[1:])).numpy() for row in interface.state.values()]
-    difference, ties = 0.0, 0
+    difference, ties, count = 0.0, 0, len(interface.actions)
+    act = spec.action
+    spaces_of = act.parts if isinstance(act, Composite) else (act,)
     for obs in seen:
-        action, *state = served([*_inputs(spec, obs), *state])
-        apart = _apart(spec.action, action, spec.action.to_env(player(obs)))
-        tied = apart > TOLERANCE if action.dtype.kind in "iu" else np.zeros(len(apart), bool)
+        found = served([*_inputs(spec, obs), *state])
+        mine, state, rows = found[:count], found[count:], player(obs)
+        theirs = act.leaves(rows) if isinstance(act, Composite) else [act.to_env(rows)]
+        tied = np.zeros(len(obs), bool)
+        for space, one, other in zip(spaces_of, mine, theirs, strict=True):
+            apart = _apart(space, one, other)
+            off = apart > TOLERANCE if one.dtype.kind in "iu" else np.zeros(len(apart), bool)
+            difference, tied = max(difference, float(np.where(off, 0.0, apart).max())), tied | off
         ties += int(tied.sum())
-        difference = max(difference, float(np.where(tied, 0.0, apart).max()))
     return Parity(difference, ties, seen.shape[0] * seen.shape[1])
 
 
@@ -261,7 +270,7 @@ def _inputs(spec: Spec, rows: Array) -> list[Array]:
     return [np.ascontiguousarray(rows[:, : -spec.masked]), allowed(spec, rows)]
 
 
-def _apart(space: ActionSpec, mine: Array, theirs: Array) -> Array:
+def _apart(space: Simple, mine: Array, theirs: Array) -> Array:
     """[N] the largest difference per row in Cairn's units; relative for values beyond 1, as without bounds."""
     a, b = (np.asarray(space.from_env(x), np.float64).reshape(len(x), -1) for x in (mine, theirs))
     apart: Array = (np.abs(a - b) / np.maximum(1.0, np.abs(b))).max(1)

@@ -67,7 +67,7 @@ def check_alike(makers: Sequence[EnvMaker], name: str) -> None:
         finally:
             close_env(env)
         first, other = found[0], found[-1]
-        if (first.obs_shape, first.obs_dtype, first.action) != (other.obs_shape, other.obs_dtype, other.action):
+        if not first.alike(other):
             raise CairnError(
                 f"{name} is a list of environments that differ: environment 0 has {first.brief}, environment {k} has"
                 f" {other.brief}."

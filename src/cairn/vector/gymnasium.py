@@ -123,7 +123,9 @@ class Gymnasium:
         rows = list(iterate(self.env.observation_space, obs))
         if self.told is not None:
             over = np.zeros(self.num_envs, bool) if over is None else over
-            rows = [self.told.beside(row, self._mask(info, i), over=bool(over[i])) for i, row in enumerate(rows)]
+            masks = self.env.unwrapped.call(METHOD) if self.told.by_method else None
+            found = (told_by(info, i) if masks is None else masks[i] for i in range(len(rows)))
+            rows = [self.told.beside(*one) for one in zip(rows, found, over.tolist(), strict=True)]
         return np.stack([self._row(i, row) for i, row in enumerate(rows)]).astype(self.spec.obs_dtype)
 
     def _row(self, i: int, obs: Any) -> Array:
@@ -132,10 +134,6 @@ class Gymnasium:
             return self.layout(obs)
         except MaskFault as fault:
             raise EnvError(i, f"returned {fault}") from None
-
-    def _mask(self, info: Mapping[str, Any], i: int) -> Any:
-        assert self.told is not None
-        return self.env.unwrapped.call(METHOD)[i] if self.told.by_method else told_by(info, i)
 
     def _success(self, info: dict[str, Any]) -> Array:
         success = np.full(self.num_envs, -1, np.int8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -44,11 +45,12 @@ def _simple(space: spaces.Space[Any]) -> Simple:
         count = int(np.prod(space.shape))
         return MultiDiscrete((2,) * count, (0,) * count, tuple(space.shape), str(space.dtype))
     if isinstance(space, spaces.Box):
+        if not math.prod(space.shape):
+            raise CairnError(f"the action space {space} has no numbers.")
         low, high = space.low.flatten(), space.high.flatten()
         if not (low <= high).all():  # False also for NaN
             raise CairnError(f"the action space {space} has a lower bound above the upper one, or one that is NaN.")
-        whole = {"dtype": str(space.dtype)} if np.issubdtype(space.dtype, np.integer) else {}
-        return Box(tuple(space.shape), tuple(low.tolist()), tuple(high.tolist()), **whole)
+        return Box(tuple(space.shape), tuple(low.tolist()), tuple(high.tolist()), str(space.dtype))
     raise CairnError(
         f"the action space {space} is not supported; Cairn acts in Discrete, MultiDiscrete, MultiBinary and Box spaces"
         " and in a Dict or Tuple of these."
@@ -76,6 +78,13 @@ def spec_of(observation: spaces.Space[Any], action: spaces.Space[Any]) -> tuple[
     """A task's Spec, and the function that converts one of its observations to that Spec's array."""
     refuse_old_gym(observation, action)
     act = action_spec(action)
+    spec, layout = _spec_of(observation, act)
+    if not math.prod(spec.obs_shape) - spec.masked:
+        raise CairnError(f"the observation space {observation} has no part that a network can read.")
+    return spec, layout
+
+
+def _spec_of(observation: spaces.Space[Any], act: ActionSpec) -> tuple[Spec, Layout]:
     if isinstance(observation, spaces.Dict) and MASK in observation.spaces:
         return _in_parts(observation, act, expected_length(observation[MASK], act))
     if isinstance(observation, spaces.Box):
@@ -149,8 +158,6 @@ def _in_parts(space: spaces.Space[Any], act: ActionSpec, masked: int) -> tuple[S
         if found is not None:
             parts.append(found[0])
             readers.append((path, found[1]))
-    if not parts:
-        raise CairnError(f"the observation space {space} has no part that a network can read.")
     total = width(parts, masked)
     in_bytes = any(part.form == "image" for part in parts)
     goal = None

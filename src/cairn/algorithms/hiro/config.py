@@ -60,6 +60,8 @@ def positions_of(cfg: HIROConfig, spec: Spec) -> slice:
     """The slice of the flat observation in which subgoals are points."""
     if len(spec.obs_shape) != 1:
         raise CairnError(f"hiro needs flat (one-dimensional) observations; this task's have shape {spec.obs_shape}.")
+    if spec.mixed:
+        raise CairnError(f"hiro reads numbers only, and this task's observations are {spec.seen}; use sac or td3.")
     if cfg.subgoal is None:
         if spec.goal is None:
             raise CairnError(

@@ -74,7 +74,7 @@ def _check(agent: Any, kind: str) -> None:
         why = "its actions consist of several choices"
     elif isinstance(spec.action, Discrete) and spec.action.start:
         why = f"its actions begin at {spec.action.start}, and there they begin at 0"
-    elif isinstance(spec.action, Box) and spec.action.dtype != "float32":
+    elif isinstance(spec.action, Box) and spec.action.whole:
         why = "its actions are whole numbers in a Box"
     else:
         for name in ("dueling", "quantiles", "layer_norm", "relative_goals"):
