@@ -1,6 +1,7 @@
 """Exploring episodes of a hierarchy: the way back, patience, and that the archive is filled, saved and resumed."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from cairn.algorithms import DQNConfig, HIROConfig, TD3Config
 from cairn.algorithms.hiro.agent import HIRO
 from cairn.algorithms.hiro.exploring import PATIENCE, Explorer, Trail
+from cairn.algorithms.hiro.loop import hierarchy
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
 from cairn.core.types import Box, GoalSpec, Spec
@@ -126,6 +128,12 @@ def test_a_run_fills_the_archive_and_resumes_it(tmp_path):
 def test_settings_that_do_not_fit_are_refused(changes, said):
     with pytest.raises(CairnError, match=said):
         HIRO(replace(EXPLORING, **changes), SPEC, seed=0)
+
+
+def test_samplers_elsewhere_are_refused():
+    agent = HIRO(EXPLORING, SPEC, seed=0)
+    with pytest.raises(CairnError, match="keeps one archive"):
+        hierarchy(agent, SimpleNamespace(rows=64), None, None)
 
 
 def test_within_needs_goals():

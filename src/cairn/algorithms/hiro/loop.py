@@ -12,7 +12,9 @@ from cairn.algorithms.hiro.segments import Segments
 from cairn.algorithms.hiro.subgoals import Subgoals
 from cairn.collect.protocol import Collector, Order
 from cairn.core.agent import Learner
+from cairn.core.calls import option
 from cairn.core.device import copied_to
+from cairn.core.errors import CairnError
 from cairn.core.goals import GoalRule, Within
 from cairn.core.memory import must_fit
 from cairn.core.run import TrainingRun
@@ -22,6 +24,11 @@ from cairn.replay.ring import Ring
 
 def hierarchy(agent: HIRO, collector: Collector, segments: Segments, run: TrainingRun) -> None:
     """The off-policy loop with two levels; both learn while the environments step."""
+    if agent.explorer is not None and collector.rows != 1:
+        raise CairnError(
+            "agent.explore keeps one archive, which Ray's samplers do not share;"
+            f" use {option('vector', 'sync')} or async, or set agent.explore to 0."
+        )
     cfg, seeds = agent.cfg, tuple(run.env_seeds())
     subgoals = Subgoals(cfg.near)
     while run.going():
