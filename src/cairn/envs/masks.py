@@ -7,7 +7,6 @@ under the key "action_mask" of a Dict observation, as in PettingZoo. `ActionMask
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -76,7 +75,7 @@ def mentions_mask(kind: type) -> bool:
 
 @cache
 def _has_key(kind: type) -> bool:
-    for part in (sys.modules.get(kind.__module__), kind):  # a cell of a notebook has the class alone
+    for part in (inspect.getmodule(kind), kind):  # a cell of a notebook has the class alone
         try:
             text = inspect.getsource(part)  # type: ignore[arg-type]  # None raises TypeError
         except (OSError, TypeError):  # compiled, or typed into an interpreter
