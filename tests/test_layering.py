@@ -17,8 +17,8 @@ SRC = Path(__file__).parent.parent / "src" / "cairn"
 # A package may import itself and those of the lines above its own; packages of one line do not import each other.
 LAYERS = (
     ("core",),
-    ("nets", "replay", "envs", "explore"),
-    ("native",),
+    ("nets", "replay", "envs"),
+    ("native", "explore"),
     ("vector",),
     ("collect",),
     ("algorithms",),
