@@ -12,6 +12,9 @@ Writes results/studies/masks-and-memory.json:
 Both sides see PPO's settings of `shared` and an LSTM of the same size, unrolled over whole rollouts. After every
 `every` steps, right after an update, the policy plays the same number of fresh episodes, without sampling. Steps to the
 bar are those before the first such evaluation that reaches it. Needs sb3-contrib.
+
+InvalidActionEnv draws its masks from NumPy's global generator, from which Cairn's look at a task before training, which
+is limited in time, draws too: such a run is not repeatable, and its steps to the bar vary by some evaluations.
 """
 
 from __future__ import annotations
