@@ -95,7 +95,8 @@ def test_marks_shorten_what_takes_long():
         shorter_command("cairn train a --envs 16 --seed 1", given) == "cairn train a --seed 1 --envs 2 --agent.epochs 1"
     )
     assert shorter_command("cairn eval zoo/a --json", marks) == "cairn eval zoo/a --json --episodes 2"
-    assert shorter_command("timeout -s KILL 25 cairn doctor A", marks) == "timeout -s KILL 3 cairn doctor A --seconds 3"
+    short = "timeout -s KILL 3 cairn doctor A --episodes 2 --seconds 3"
+    assert shorter_command("timeout -s KILL 25 cairn doctor A", marks) == short
     assert shorter_python("m.learn(10_000, eval_episodes=9)", marks) == "m.learn(64, eval_episodes=2)"
     with pytest.raises(ValueError, match="line 3: unknown"):
         list(blocks("page.md", "<!-- test: speed=3 -->\n```bash\n```\n"))

@@ -65,7 +65,7 @@ def test_a_default_is_told_once_and_only_if_there_is_one(args: list[str], capsys
 @pytest.mark.parametrize(
     ("args", "rows"),
     [
-        (["doctor"], ["  ENV                Gymnasium id of the task"]),
+        (["doctor"], ["  ENV                  Gymnasium id of a task"]),
         (["report"], ["  RUNS                 run folders, or folders"]),
         (["bench"], ["  WHAT                    what to measure", "  ENV                     Gymnasium id"]),
         (["train", "cartpole-ppo"], ["  --log {wandb,mlflow} ...", "  --agent.hidden INT ..."]),

@@ -27,6 +27,7 @@ def home(tmp_path, monkeypatch):
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "unregistered.py").write_text("class Boat: pass")
     (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 no zip")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python's own, of a module that is imported
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -270,7 +270,7 @@ def test_wrappers_are_put_on_in_their_order():
 
 def test_a_policy_in_wrappers_asks_for_them(tmp_path):
     PPO("CartPole-v1", wrappers=[Doubled], hidden=8).save(tmp_path / "model")
-    with pytest.raises(CairnError, match=r"was trained in wrappers \(Doubled\), which no file holds"):
+    with pytest.raises(CairnError, match=r"was trained in wrappers \(Doubled\); their code is not saved"):
         PPO.load(tmp_path / "model")
     again = PPO.load(tmp_path / "model", wrappers=[Doubled])
     assert [one.name for one in again.task.wrappers] == ["Doubled"]
@@ -284,7 +284,7 @@ def test_a_policy_of_a_class_asks_for_it(tmp_path):
     model.save(tmp_path / "model")
     card = json.loads((tmp_path / "model" / "policy.json").read_text())
     assert (card["task"]["id"], card["task"]["make"]) == ("Line", "the class Line")
-    with pytest.raises(CairnError, match=r"was trained on Line, the class Line, which no file holds"):
+    with pytest.raises(CairnError, match=r"was trained on Line, the class Line; its code is not saved"):
         A2C.load(tmp_path / "model")
     again = A2C.load(tmp_path / "model", env=Line)
     assert again.evaluate(3) == model.evaluate(3)
