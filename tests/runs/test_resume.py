@@ -41,6 +41,7 @@ from cairn.runs.train import train
 from tests.processes import Forked
 
 SMALL = {"hidden": (16, 16)}
+LONG = 10_000  # steps that no machine takes before a signal reaches it
 SLOW = {"updates_per_step": 0.3}  # what is not due at a checkpoint is due after a resume
 AGENTS = {
     "dqn": ("CartPole-v1", DQNConfig(**SMALL, learning_starts=100, batch_size=16, n_step=3, capacity=700)),
@@ -134,14 +135,14 @@ def assert_same_run(a: Path, b: Path) -> None:
     assert count[0] == count[1]
 
 
-def run(name: str, folder: str, checkpoint_every: int) -> None:
+def run(name: str, folder: str, checkpoint_every: int, steps: int) -> None:
     """Train or resume in a process that is killed."""
-    plan = replace(recipe(name), checkpoint_every=checkpoint_every)
+    plan = replace(recipe(name), checkpoint_every=checkpoint_every, steps=steps)
     train(plan, Path(folder), resume=(Path(folder) / "config.json").exists(), **taught(name))
 
 
-def start(name: str, folder: Path, checkpoint_every: int = 1000) -> Forked:
-    return Forked("tests.runs.test_resume", "run", name, str(folder), checkpoint_every)
+def start(name: str, folder: Path, checkpoint_every: int = 1000, steps: int = 2000) -> Forked:
+    return Forked("tests.runs.test_resume", "run", name, str(folder), checkpoint_every, steps)
 
 
 def kill(process: Forked) -> None:
@@ -174,12 +175,12 @@ def test_killed_at_twenty_random_moments(tmp_path):
 
     Only it kills while files are being written, wherever that may be.
     """
-    plan = replace(recipe("sac"), checkpoint_every=100)
+    plan = replace(recipe("sac"), checkpoint_every=100, steps=LONG)
     train(plan, tmp_path / "alone")
     rng, folder = random.Random(0), tmp_path / "killed"
     reached = 0
     for _ in range(20):
-        process = start("sac", folder, checkpoint_every=100)
+        process = start("sac", folder, checkpoint_every=100, steps=LONG)
         if rng.random() < 0.5:  # in the middle of starting, or of its first steps
             time.sleep(rng.uniform(0.0, 0.3))
         else:  # some moments after its next checkpoint
@@ -261,8 +262,8 @@ def test_no_good_checkpoint_is_one_sentence(tmp_path):
 
 
 def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
-    process = start("sac", tmp_path)
-    while not (tmp_path / "monitor.csv").exists() or (tmp_path / "monitor.csv").stat().st_size < 10:
+    process, monitor = start("sac", tmp_path, steps=LONG), tmp_path / "monitor.csv"
+    while not monitor.exists() or monitor.read_bytes().count(b"\n") < 3:  # an episode after the head: it trains
         assert process.poll() is None, process.said()
         time.sleep(0.01)
     for _ in range(2):  # to the process and to its group, as `timeout` does: one request
@@ -270,9 +271,9 @@ def test_a_signal_saves_and_the_run_goes_on_from_there(tmp_path):
         time.sleep(0.001)
     process.wait()
     at = int(checkpoints(tmp_path / "checkpoints")[-1].name)
-    assert 0 < at < 2000
-    outcome = train(recipe("sac"), tmp_path, resume=True)
-    assert outcome.step == 2000
+    assert 0 < at < LONG
+    outcome = train(replace(recipe("sac"), steps=LONG), tmp_path, resume=True)
+    assert outcome.step == LONG
 
 
 def test_missing_replay_files_are_noticed(tmp_path, capsys):
