@@ -10,7 +10,7 @@ import torch
 
 from cairn.algorithms import DQNConfig, HIROConfig, TD3Config
 from cairn.algorithms.hiro.agent import HIRO
-from cairn.algorithms.hiro.exploring import PATIENCE, Explorer, Trail
+from cairn.algorithms.hiro.exploring import LONGEST, PATIENCE, Explorer, Trail
 from cairn.algorithms.hiro.loop import hierarchy
 from cairn.core.errors import CairnError
 from cairn.core.schedules import constant
@@ -92,6 +92,16 @@ def test_subgoals_of_exploring_episodes_are_actions_of_the_high_level():
     agent.act(obs, explore=True, memory=memory)
     away = memory.asked - obs[:, 2:4]
     assert torch.cdist(away, agent.table).min(1).values.max() < 1e-5
+
+
+def test_a_way_that_is_too_long_to_be_kept_leads_nowhere():
+    """Past LONGEST decisions `way` lacks the last subgoals, so no cell is said to lie at its end."""
+    agent = HIRO(EXPLORING, SPEC, seed=0)
+    memory = agent.memory(1)
+    for step in range(LONGEST + 5):
+        memory.clock[:] = 0
+        agent.act(torch.full((1, 6), 10.0 * step), explore=True, memory=memory)
+    assert len(memory.trails[0].way) == LONGEST and len(agent.explorer.archive) == LONGEST
 
 
 def test_a_new_episode_forgets_its_trail():

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cairn.algorithms.hiro.agent import HIRO
 from cairn.core.agent import Agent
 from cairn.core.errors import CairnError
 from cairn.core.types import Array
@@ -33,7 +32,7 @@ def read_visited(path: Path, agent: Agent) -> Visited | None:
     Raises CairnError where the files are damaged.
     """
     newest = [path] if (path / "training.json").exists() else checkpoints(path / "checkpoints")
-    if not newest or not isinstance(agent, HIRO):
+    if not newest or not agent.levels:
         return None
     size = cell_size(agent)
     tensors = read_tensors(newest[-1] / "training.safetensors", read_card(newest[-1] / "training.json"))
@@ -46,12 +45,12 @@ def read_visited(path: Path, agent: Agent) -> Visited | None:
     return Visited(cell[:count], visits[:count], size, _are_places(agent))
 
 
-def cell_size(agent: HIRO) -> Array:
+def cell_size(agent: Agent) -> Array:
     """The size of a cell of a hierarchy's archive [k]."""
     return np.array(agent.cfg.cell or agent.cfg.subgoal_range, float)
 
 
-def _are_places(agent: HIRO) -> bool:
+def _are_places(agent: Agent) -> bool:
     """Whether the cells are made of the first entries of a subgoal, and maybe more."""
     positions = agent.positions
     first = list(range(positions.start, positions.stop)) if positions is not None else []

@@ -153,7 +153,8 @@ class HIRO(BaseAgent):
         for i, env in enumerate(due.nonzero()[:, 0].tolist()):
             trail = memory.trails[env] = memory.trails[env] or explorer.begin(self.cfg.explore(self.progress))
             here = rows[i, self.positions]
-            explorer.archive.visit(rows[i, self.cells], trail.way)
+            if trail.whole:
+                explorer.archive.visit(rows[i, self.cells], trail.way)
             if trail.explores:
                 away = torch.from_numpy(explorer.displacement(trail, here)).float()
                 away = away if self.table is None else self.table[self.high_action(away)].cpu()

@@ -33,9 +33,14 @@ class Trail:
     plan: list[Array] = field(default_factory=list)  # points still to go to
     waited: int = 0  # decisions for the first of them
 
+    @property
+    def whole(self) -> bool:
+        """Whether `way` has all subgoals so far."""
+        return len(self.way) < LONGEST
+
     def follow(self, subgoal: Array) -> None:
         """Add the subgoal that was chosen."""
-        if len(self.way) < LONGEST:
+        if self.whole:
             self.way.append(subgoal)
 
 

@@ -72,7 +72,7 @@ class Levels:
 
 def is_hierarchy(saved: Saved) -> bool:
     """Whether a saved policy has levels to examine."""
-    return isinstance(saved.agent, HIRO)
+    return bool(saved.agent.levels)
 
 
 def diagnose_levels(
@@ -104,8 +104,7 @@ def diagnose_levels(
 
 def examine_levels(saved: Saved, path: Path, *, episodes: int, seed: int, seconds: float) -> Levels:
     """`diagnose_levels` of a policy that was read from `path`."""
-    agent = saved.agent
-    assert isinstance(agent, HIRO)
+    agent: Any = saved.agent  # with levels: `is_hierarchy`
     begun, seeds = time.monotonic(), range(seed, seed + episodes)
     stage = Stage(agent, saved.task.for_scoring(), episodes)
     try:
